@@ -1,0 +1,1 @@
+"""Personalized federated learning: FedHiP and CD2-pFed as a cached, inspectable pipeline."""

@@ -1,0 +1,15 @@
+"""Frozen feature extractors by name.
+
+- ``tf_efficientnet_lite0`` with the ImageNet weights of a package from the package index;
+- any model of timm, with a weights file or weights from the hub;
+- ``mobilenet_v2`` of torchvision, with the official file;
+- ``random-tiny``: a tiny random network for fast tests, good for nothing else.
+
+Nothing here is trained: a backbone is a fixed function from images to m features.
+"""
+
+from pfl.backbones.backbone import Backbone
+from pfl.backbones.families import RANDOM, load_backbone
+from pfl.backbones.transform import Transform
+
+__all__ = ["RANDOM", "Backbone", "Transform", "load_backbone"]

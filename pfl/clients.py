@@ -1,0 +1,89 @@
+"""Who holds which samples: the artifact ``clients.h5``.
+
+Per split, ``sample`` lists sample numbers sorted by (client, label, sample number) and
+``offset[k] : offset[k + 1]`` is client k's part, so that a client's rows, and within it each
+class's rows, are contiguous and nobody needs fancy indexing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from jaxtyping import Int
+
+from pfl.artifacts import create, put, read, reading
+
+
+@dataclass(frozen=True)
+class Deal:
+    """One split dealt to K clients.
+
+    Attributes:
+        sample: sample numbers sorted by (client, label, sample number).
+        offset: client k holds ``sample[offset[k]:offset[k + 1]]``.
+        count: samples per client and class.
+    """
+
+    sample: Int[np.ndarray, " n"]
+    offset: Int[np.ndarray, " clients_plus_1"]
+    count: Int[np.ndarray, "clients classes"]
+
+    def of(self, client: int) -> Int[np.ndarray, " n_k"]:
+        """Sample numbers of one client, sorted by label, then number."""
+        return self.sample[self.offset[client] : self.offset[client + 1]]
+
+    @property
+    def clients(self) -> int:
+        """Number of clients K."""
+        return len(self.offset) - 1
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " clients"]:
+        """Samples per client."""
+        return np.diff(self.offset)
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The training and the test deal of the same K clients."""
+
+    train: Deal
+    test: Deal
+
+
+def deal(
+    owner: Int[np.ndarray, " n"],
+    sample: Int[np.ndarray, " n"],
+    label: Int[np.ndarray, " n"],
+    clients: int,
+    classes: int,
+) -> Deal:
+    """Sort samples by owner, label and number; samples owned by -1 belong to nobody."""
+    held = owner >= 0
+    owner, sample, label = owner[held], sample[held], label[held]
+    order = np.lexsort((sample, label, owner))
+    count = np.bincount(owner * classes + label, minlength=clients * classes)
+    count = count.reshape(clients, classes).astype(np.int64)
+    offset = np.concatenate(([0], np.cumsum(count.sum(1)))).astype(np.int64)
+    return Deal(sample[order].astype(np.int64), offset, count)
+
+
+def write_clients(path: Path, clients: Clients, attributes: dict[str, str | int | float]) -> None:
+    """Store the deals as the artifact ``clients.h5``."""
+    with create(path, "clients", attributes) as file:
+        for name, part in (("train", clients.train), ("test", clients.test)):
+            group = file.create_group(name)
+            put(group, "sample", part.sample)
+            put(group, "offset", part.offset)
+            put(group, "count", part.count)
+
+
+def read_clients(path: Path) -> Clients:
+    """Load ``clients.h5``."""
+    with reading(path, "clients") as file:
+        return Clients(_read_deal(file["train"]), _read_deal(file["test"]))
+
+
+def _read_deal(group: h5py.Group) -> Deal:
+    return Deal(read(group, "sample"), read(group, "offset"), read(group, "count"))

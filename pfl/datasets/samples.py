@@ -1,0 +1,112 @@
+"""What every source returns, and how a test split is cut where a source has none."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from pfl.artifacts import Attribute
+from pfl.errors import InputError
+from pfl.images import ImageFiles, PixelArray
+from pfl.index import TEST, Index
+
+NO_GROUPS = ("all",)  # the one group of data that have none
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a source is asked for.
+
+    Attributes:
+        path: file or folder that the data are read from.
+        download: whether missing data may be downloaded into ``path``.
+        test_fraction: share in [0, 1) cut off as test samples where the source has no test split.
+        seed: of that cut.
+    """
+
+    path: Path
+    download: bool
+    test_fraction: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images and what is known of them, training samples first.
+
+    Attributes:
+        images: n images.
+        index: label, split and group of each.
+        attributes: the parameters that the content depends on; those of a cut only where one was
+            made, so that changing them leaves other data sets' artifacts as they are.
+    """
+
+    images: PixelArray | ImageFiles
+    index: Index
+    attributes: dict[str, Attribute]
+
+
+def assemble(
+    images: PixelArray | ImageFiles, index: Index, request: Request, *, cut: bool
+) -> Samples:
+    """Order samples training first, each split in source order; with ``cut``, make a test split.
+
+    Raises:
+        InputError: there are fewer than two classes, or no training samples.
+    """
+    if len(index.classes) < 2:
+        raise InputError(
+            f"{request.path} holds {len(index.classes)} class(es), but a classifier needs at least "
+            "two: check that `prepare.path` names the level above the class folders or labels."
+        )
+    attributes: dict[str, Attribute] = {"test-split": "own"}
+    if cut:
+        rng = np.random.default_rng(request.seed)
+        index = replace(index, split=cut_test(index, request.test_fraction, rng))
+        attributes = {
+            "test-split": "cut",
+            "test-fraction": request.test_fraction,
+            "seed": request.seed,
+        }
+    if not index.train.any():
+        raise InputError(f"{request.path} has no training samples: add some, or a training split.")
+    return _ordered(images, index, attributes)
+
+
+def _ordered(
+    images: PixelArray | ImageFiles, index: Index, attributes: dict[str, Attribute]
+) -> Samples:
+    order = np.argsort(index.split, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        images = images.take(order)
+    index = replace(
+        index, label=index.label[order], split=index.split[order], group=index.group[order]
+    )
+    return Samples(images, index, attributes)
+
+
+def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+    r"""Draw test samples at random within each stratum (group, class).
+
+    Stratum s of n_s samples gives the rounded share
+
+        t_s = min(⌊f·(n_1 + … + n_s) + ½⌋ − ⌊f·(n_1 + … + n_{s−1}) + ½⌋,  n_s − 1),
+
+    so that shares of less than one sample add up over small strata, and each stratum keeps a
+    training sample.
+
+    Returns:
+        The split of each sample.
+    """
+    stratum = index.group.astype(np.int64) * len(index.classes) + index.label
+    shuffled = rng.permutation(len(stratum))
+    grouped = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    sizes = np.unique(stratum, return_counts=True)[1]
+    ends = np.cumsum(sizes)
+    share = np.diff(np.floor(fraction * np.concatenate(([0], ends)) + 0.5)).astype(np.int64)
+    share = np.minimum(share, sizes - 1)
+    rank = np.arange(len(stratum)) - np.repeat(ends - sizes, sizes)
+    split = np.zeros_like(index.split)
+    split[grouped[rank < np.repeat(share, sizes)]] = TEST
+    return split

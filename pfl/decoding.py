@@ -1,0 +1,102 @@
+"""From the bytes of an image file to 8-bit RGB, the same for every kind of file.
+
+What is done to each: orientation from EXIF applied; first frame of an animation; transparency laid
+on white; palettes, grey, CMYK and the like converted to RGB; 16-bit grey scaled by 255 / 65535 and
+rounded. Color profiles are not applied, as is usual in training vision models.
+"""
+
+import io
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageOps
+
+from pfl.errors import InputError
+
+# Formats that hold pixels; Pillow also knows some that run programs (EPS) or call for them.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000", "AVIF")
+MAX_PIXELS = 89_478_485  # 256 MiB in 8-bit RGB
+
+
+def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
+    """Decode an image file to RGB, 0 … 255; ``name`` is what messages call it.
+
+    Raises:
+        InputError: the bytes are no image, a damaged one, one with more than ``MAX_PIXELS`` pixels
+            or with values of no known range.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _check_size(image.size, name)
+            return _rgb(image, name)
+    except InputError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(name, str(error)) from error
+    except MemoryError:
+        raise
+    except Exception as error:  # Decoders raise nearly anything on damaged bytes.
+        raise _damaged(name, error) from error
+
+
+def check(data: bytes, name: str) -> None:
+    """Decode a file, and also compare the checksums that decoding skips (PNG has some).
+
+    Raises:
+        InputError: as :func:`decode`.
+    """
+    decode(data, name)
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            image.verify()
+    except Exception as error:  # As above.
+        raise _damaged(name, error) from error
+
+
+def _rgb(image: Image.Image, name: str) -> UInt8[np.ndarray, "h w 3"]:
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode.startswith("I"):
+        return np.repeat(_eight_bits(np.asarray(image), name)[:, :, None], 3, axis=2)
+    if image.mode == "F":
+        raise _unknown_range(name, "floating-point values")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image)
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def _eight_bits(grey: np.ndarray, name: str) -> UInt8[np.ndarray, "h w"]:
+    """Scale 0 … 65535 to 0 … 255 and round to the nearest."""
+    wide = grey.astype(np.int64)
+    if wide.min() < 0 or wide.max() > 65535:
+        raise _unknown_range(name, "32-bit values outside 0 … 65535")
+    scaled: np.ndarray = ((wide * 255 + 32767) // 65535).astype(np.uint8)
+    return scaled
+
+
+def _check_size(size: tuple[int, int], name: str) -> None:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise _too_large(name, f"it claims {size[0]} × {size[1]} pixels")
+
+
+def _too_large(name: str, detail: str) -> InputError:
+    return InputError(
+        f"Image {name} is too large ({detail}; the limit is {MAX_PIXELS:,} pixels): "
+        "scale it down or cut it into tiles first, or remove it."
+    )
+
+
+def _unknown_range(name: str, what: str) -> InputError:
+    return InputError(
+        f"Image {name} holds {what}, and nothing says which of them is white: convert it to "
+        "8 or 16 bits per channel."
+    )
+
+
+def _damaged(name: str, error: Exception) -> InputError:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    return InputError(
+        f"Image {name} is damaged, truncated or no image at all ({detail}): replace or remove it. "
+        f"Known formats: {', '.join(FORMATS)}."
+    )

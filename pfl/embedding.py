@@ -1,0 +1,181 @@
+"""Images in, fixed-point features out, in order, by as many cores as there are.
+
+Batch i is always samples i·b … (i+1)·b - 1, and on a CPU each is computed by one worker process
+with one thread, from decoding to fixed point: the features depend neither on the number of workers
+nor on where an earlier run was stopped. (One thread per process also does more than many threads
+on one batch.) With a GPU the workers decode and resize, and this process runs the model.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pfl.backbones.backbone import Backbone
+from pfl.errors import InputError
+from pfl.images import Images
+from pfl.quantize import Quantized, quantize
+
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+PREFETCH = 2  # batches per worker
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to compute, and how.
+
+    Attributes:
+        images: the open ``images.h5``.
+        backbone: on the CPU; it is moved where it runs.
+        step: of the fixed point.
+        batch: samples per batch b.
+        precision: ``fp32`` or ``bf16``.
+        device: where the model runs.
+    """
+
+    images: Images
+    backbone: Backbone
+    step: float
+    batch: int
+    precision: str
+    device: torch.device
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are; the last may be smaller."""
+        return -(-len(self.images) // self.batch)
+
+    def pixels(self, number: int) -> UInt8[Tensor, "b 3 size size"]:
+        """Decoded, resized images of one batch."""
+        start = number * self.batch
+        stop = min(start + self.batch, len(self.images))
+        return self.backbone.transform.pixels(self.images.rgb(start, stop))
+
+    def features(self, number: int, pixels: UInt8[Tensor, "b 3 size size"]) -> Quantized:
+        """Features of one batch, computed where the model is."""
+        pixels = pixels.to(self.device, non_blocking=True)
+        features = self.backbone.features(pixels, self.precision).cpu().numpy()
+        first = number * self.batch
+        return quantize(features, self.step, lambda row: self.images.name(first + row))
+
+
+def chosen_device(name: str) -> torch.device:
+    """``cpu``, ``cuda``, or ``auto``: a GPU if there is one.
+
+    Raises:
+        InputError: ``cuda`` is asked for but not there.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "extract.device is cuda, but PyTorch finds no GPU: set it to auto or cpu, or install "
+            "the driver and a PyTorch build for it."
+        )
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def embed(work: Work, todo: Sequence[int], workers: int) -> Iterator[Quantized]:
+    """Yield the features of the batches numbered ``todo``, in that order.
+
+    Raises:
+        InputError: an image is damaged, a feature is not finite, or a worker was killed.
+    """
+    return _embedded(work, todo, workers, finish=work.device.type == "cpu")
+
+
+def _embedded(work: Work, todo: Sequence[int], workers: int, finish: bool) -> Iterator[Quantized]:
+    """Have the workers ``finish`` each batch, or run the model here on what they decoded."""
+    loader = DataLoader(
+        _Batches(work, finish),
+        batch_size=None,
+        sampler=todo,
+        num_workers=max(1, min(workers, len(todo))),
+        collate_fn=_unchanged,
+        pin_memory=work.device.type == "cuda",
+        prefetch_factor=PREFETCH,
+        worker_init_fn=_Start(os.getpid()),
+        multiprocessing_context="fork",  # The model is shared, not copied, and starts at once.
+    )
+    items = iter(loader)
+    work.backbone.module.to(work.device)  # After the fork: workers need nothing of a GPU.
+    for number, item in zip(todo, _received(items), strict=True):
+        if isinstance(item, InputError):
+            raise item
+        yield item if isinstance(item, Quantized) else work.features(number, item)
+
+
+Item = Quantized | Tensor | InputError
+
+
+class _Batches(Dataset[Item]):
+    """Batches by number, as pixels or finished; a user's error is a value, not a traceback."""
+
+    def __init__(self, work: Work, finish: bool) -> None:
+        self.work, self.finish = work, finish
+
+    def __getitem__(self, number: int) -> Item:
+        try:
+            pixels = self.work.pixels(number)
+            return self.work.features(number, pixels) if self.finish else pixels
+        except InputError as error:
+            return error
+
+
+def _unchanged(item: Any) -> Any:
+    return item
+
+
+def _received(items: Iterator[Item]) -> Iterator[Item]:
+    try:
+        yield from items
+    except RuntimeError as error:
+        if not str(error).startswith("DataLoader worker (pid"):  # an error inside a worker
+            raise
+        raise InputError(
+            "A worker process was killed, most likely because memory ran out: set a smaller "
+            "extract.batch-size, or close other programs, and run again; finished work is kept."
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a worker does first."""
+
+    parent: int
+
+    def __call__(self, worker: int) -> None:
+        """Tie the worker to its parent, and keep its memory."""
+        libc = ctypes.CDLL(None)
+        self._end_with_parent(libc)
+        keep_memory(libc)
+
+    def _end_with_parent(self, libc: ctypes.CDLL) -> None:
+        """Have the worker killed when its parent ends, however that happens.
+
+        A worker left behind would keep computing, and keep the lock of the scratch folder.
+        """
+        if sys.platform == "linux":
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self.parent:  # It ended before the request was made.
+            os._exit(1)
+
+
+def keep_memory(libc: ctypes.CDLL) -> None:
+    """Have freed memory kept for the next activations instead of given back to the system.
+
+    By default glibc maps each large tensor anew, and the kernel zeroes it: a quarter of the time
+    of a small network. Other C libraries are left as they are.
+    """
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

@@ -1,0 +1,162 @@
+"""What the three heads of FedHiP achieve: L_k, G and P_k on each client's and on all test samples.
+
+:func:`evaluate` counts, :func:`metrics` and :func:`table` tell.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+
+from pfl.clients import Clients, Deal
+from pfl.errors import InputError
+from pfl.features import Features
+from pfl.heads import Heads
+from pfl.index import Index
+from pfl.metrics import accuracy, summarize
+from pfl.scoring import Hits, score, score_shared
+from pfl.tables import DIGITS, csv_text
+
+LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
+BLOCK_BYTES = 1 << 27
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracy of each kind of head, by the names ``local``, ``global`` and ``personalized``.
+
+    Attributes:
+        clients: who holds what.
+        alpha: each client's personalization weight.
+        own: accuracy of each client's head on its own test samples, NaN where it has none.
+        pooled: accuracy of each client's head on all test samples.
+    """
+
+    clients: Clients
+    alpha: Float[np.ndarray, " clients"]
+    own: dict[str, Float[np.ndarray, " clients"]]
+    pooled: dict[str, Float[np.ndarray, " clients"]]
+
+
+def evaluate(
+    index: Index,
+    clients: Clients,
+    features: Features,
+    head: Float[np.ndarray, "m d"],
+    heads: Heads,
+    threads: int = 1,
+) -> Evaluation:
+    """Score every head on every test sample, reading the features once, in blocks.
+
+    Own and pooled accuracy come from the same predictions, see :mod:`pfl.scoring`.
+
+    Args:
+        index: labels and splits.
+        clients: who holds which test samples.
+        features: all features.
+        head: the global head G.
+        heads: L_k and P_k of every client.
+        threads: groups of clients scored at the same time; does not change the result.
+
+    Raises:
+        InputError: the inputs belong to different runs, or there are no test samples.
+    """
+    count = clients.test.clients
+    shape = (count, features.m, len(index.classes))
+    _check(index, features, head.shape, heads.shape, shape)
+    hits = {name: Hits.zero(count) for name in (LOCAL, GLOBAL, PERSONALIZED)}
+    of_clients = {LOCAL: heads.local, PERSONALIZED: heads.personalized}
+    for rows, label, owner in _test_blocks(index, clients.test, features):
+        hits[GLOBAL] += score_shared(rows, label, owner, head, count)
+        for name, source in of_clients.items():
+            hits[name] += score(rows, label, owner, source, (count, shape[2]), threads)
+    everybody = np.full(count, index.test.sum())
+    return Evaluation(
+        clients,
+        heads.alpha,
+        {name: accuracy(hit.own, clients.test.sizes) for name, hit in hits.items()},
+        {name: accuracy(hit.pooled, everybody) for name, hit in hits.items()},
+    )
+
+
+def _check(
+    index: Index,
+    features: Features,
+    shared: tuple[int, ...],
+    own: tuple[int, int, int],
+    expected: tuple[int, int, int],
+) -> None:
+    if not index.test.any():
+        raise InputError(
+            "The data have no test samples, so there is no accuracy to measure: give prepare data "
+            "with a test split, or a test-fraction above 0."
+        )
+    if len(features) != len(index.label) or shared != expected[1:] or own != expected:
+        raise InputError(
+            f"The inputs of evaluate belong to different runs: {expected[0]} clients, "
+            f"{expected[1]} features and {expected[2]} classes of {len(index.label)} samples, but "
+            f"{len(features)} rows of features, a global head of shape {shared} and clients' "
+            f"heads of shape {own}. Run `dvc repro`, which makes them anew."
+        )
+
+
+def _test_blocks(
+    index: Index, test: Deal, features: Features
+) -> Iterator[tuple[Float32[np.ndarray, "n m"], Int[np.ndarray, " n"], Int[np.ndarray, " n"]]]:
+    """Yield features, labels and owners of the test samples, block by block."""
+    owner = np.full(len(index.label), -1, np.int64)
+    owner[test.sample] = np.repeat(np.arange(test.clients), test.sizes)
+    size = max(1, BLOCK_BYTES // (4 * features.m))
+    first = int(np.argmax(index.test))
+    for start in range(first, len(features), size):
+        stop = min(start + size, len(features))
+        chosen = index.test[start:stop]
+        rows = features.rows(start, stop)[chosen].astype(np.float32)
+        yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
+
+
+def metrics(result: Evaluation) -> dict[str, object]:
+    """Few numbers for all clients together, fit for JSON: rounded, null where unknown.
+
+    Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
+    :class:`pfl.metrics.Summary`, and ``global-test``, the mean over clients of the accuracy on all
+    test samples.
+    """
+    samples = result.clients.test.sizes
+    told: dict[str, object] = {}
+    for name, values in result.own.items():
+        summary = summarize(values, samples)
+        told[name] = {
+            "mean": _rounded(summary.mean),
+            "weighted": _rounded(summary.weighted),
+            "std": _rounded(summary.std),
+            "worst-decile": _rounded(summary.worst_decile),
+            "global-test": _rounded(float(result.pooled[name].mean())),
+        }
+    told["clients"] = len(samples)
+    told["clients-without-test"] = int((samples == 0).sum())
+    return told
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, DIGITS)
+
+
+def table(result: Evaluation) -> str:
+    """One line of CSV a client; accuracy without test samples is an empty cell."""
+    train, test = result.clients.train, result.clients.test
+    names = list(result.own)
+    header = ["client", "train", "test", "classes", "alpha", *names]
+    header += [f"global-test:{name}" for name in names]
+    columns = [
+        range(train.clients),
+        train.sizes.tolist(),
+        test.sizes.tolist(),
+        (train.count > 0).sum(1).tolist(),
+        result.alpha.tolist(),
+        *(result.own[name].tolist() for name in names),
+        *(result.pooled[name].tolist() for name in names),
+    ]
+    return csv_text(header, zip(*columns, strict=True))

@@ -1,0 +1,65 @@
+"""All batches of a data set, with finished work kept on disk so that a killed run goes on."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pfl.blocks import Block, load_blocks, write_block
+from pfl.embedding import Work, embed
+from pfl.progress import progress
+from pfl.quantize import Quantized
+
+log = logging.getLogger(__name__)
+BLOCK_SECONDS = 10.0  # at most so much work is lost by a kill
+BLOCK_ROWS = 1 << 15  # and at most so many rows are held in memory
+
+
+def complete(work: Work, folder: Path, workers: int) -> list[Block]:
+    """Compute every batch that ``folder`` does not hold yet; return all blocks, by sample number.
+
+    Raises:
+        InputError: an image is damaged, a feature is not finite, or a worker was killed.
+    """
+    blocks = load_blocks(folder, work.backbone.m)
+    todo = _missing(blocks, work)
+    done = sum(block.stop - block.start for block in blocks)
+    if done:
+        log.info("Going on: %d of %d images were finished before.", done, len(work.images))
+    if todo:
+        pieces = progress(
+            zip(todo, embed(work, todo, workers), strict=True),
+            total=len(work.images),
+            unit="image",
+            label="Extracting",
+            initial=done,
+            step=work.batch,
+        )
+        blocks += _stored(folder, pieces, work.batch)
+    return sorted(blocks, key=lambda block: block.start)
+
+
+def _missing(blocks: Sequence[Block], work: Work) -> list[int]:
+    """Numbers of the batches that no block holds."""
+    held = {
+        number
+        for block in blocks
+        for number in range(block.start // work.batch, -(-block.stop // work.batch))
+    }
+    return [number for number in range(work.batches) if number not in held]
+
+
+def _stored(folder: Path, pieces: Iterable[tuple[int, Quantized]], batch: int) -> Iterator[Block]:
+    """Write consecutive batches to a block every ``BLOCK_SECONDS``."""
+    held: list[Quantized] = []
+    first, since = 0, time.monotonic()
+    for number, piece in pieces:
+        late = time.monotonic() - since > BLOCK_SECONDS or len(held) * batch >= BLOCK_ROWS
+        if held and (late or number != first + len(held)):
+            yield write_block(folder, first * batch, held)
+            held, since = [], time.monotonic()
+        if not held:
+            first = number
+        held.append(piece)
+    if held:
+        yield write_block(folder, first * batch, held)

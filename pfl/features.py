@@ -1,0 +1,84 @@
+"""The artifact ``features.h5``: fixed-point features of every sample, by sample number.
+
+Dataset ``feature`` (n, m) int16; the features are ``feature · step``. Root attributes say which
+backbone, weights and transform made them, how many values saturated, and the largest magnitude.
+They say nothing of clients: features do not depend on how samples are dealt.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from jaxtyping import Int16
+
+from pfl.artifacts import CHUNK_ROWS, Attribute, create, read, reading, reserve
+
+WRITE_ROWS = 16 * CHUNK_ROWS  # whole chunks, so that each is written once
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of an open ``features.h5``.
+
+    Attributes:
+        m: features per sample.
+        step: the power of two that one unit stands for.
+        backbone: name of the backbone.
+        saturated: how many values were clipped.
+    """
+
+    m: int
+    step: float
+    backbone: str
+    saturated: int
+    _file: h5py.File
+
+    def __len__(self) -> int:
+        """Samples n."""
+        return len(self._file["feature"])
+
+    def rows(self, start: int, stop: int) -> Int16[np.ndarray, "b m"]:
+        """Fixed-point features of samples ``start`` to ``stop - 1``.
+
+        Raises:
+            InputError: the artifact is damaged there.
+        """
+        return read(self._file, "feature", slice(start, stop))
+
+
+@contextmanager
+def open_features(path: Path) -> Iterator[Features]:
+    """Open ``features.h5`` for reading.
+
+    Raises:
+        InputError: the file is missing, damaged or of another kind.
+    """
+    with reading(path, "features") as file:
+        yield Features(
+            m=int(file["feature"].shape[1]),
+            step=float(file.attrs["step"]),
+            backbone=str(file.attrs["backbone"]),
+            saturated=int(file.attrs["saturated"]),
+            _file=file,
+        )
+
+
+def write_features(
+    path: Path,
+    shape: tuple[int, int],
+    rows: Callable[[int, int], Int16[np.ndarray, "b m"]],
+    attributes: Mapping[str, Attribute],
+    packages: tuple[str, ...] = ("numpy", "torch", "torchvision", "timm"),
+) -> None:
+    """Store ``shape`` = (n, m) features, asking ``rows(start, stop)`` for them in order.
+
+    ``attributes`` hold at least ``step``, ``backbone`` and ``saturated``.
+    """
+    with create(path, "features", attributes, packages) as file:
+        stored = reserve(file, "feature", shape, np.int16)
+        for start in range(0, shape[0], WRITE_ROWS):
+            stop = min(start + WRITE_ROWS, shape[0])
+            stored[start:stop] = rows(start, stop)

@@ -1,0 +1,218 @@
+"""The artifact ``images.h5``: every image of a data set, as pixels or as its original file's bytes.
+
+Two layouts, told apart by the root attribute ``layout``:
+
+- ``pixels``: dataset ``pixels`` (n, h, w, c) uint8, c = 1 or 3, for sources whose images are arrays
+  of one size. Nothing is decoded later.
+- ``encoded``: dataset ``encoded`` (total,) uint8 holds the files end to end, image i being
+  ``encoded[offset[i]:offset[i + 1]]``, with ``offset`` (n + 1,) int64 and ``name`` (n,) text. Kept
+  as they came, photographs stay small and lose nothing to a second compression.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from jaxtyping import UInt8
+
+from pfl.artifacts import (
+    CHUNK_BYTES,
+    Attribute,
+    create,
+    put,
+    put_text,
+    read,
+    read_text,
+    reading,
+    reserve,
+)
+from pfl.decoding import check, decode
+from pfl.errors import InputError
+from pfl.progress import progress
+
+__all__ = ["ImageFiles", "Images", "PixelArray", "decode", "open_images", "write_images"]
+
+BATCH_FILES = 64  # read and checked together while preparing: bounds what is held in memory
+THREADS = 8  # that check them: more only wait for the interpreter's lock
+
+
+@dataclass(frozen=True)
+class PixelArray:
+    """Images of one size, in memory: grey (c = 1) or RGB (c = 3), 0 … 255."""
+
+    pixels: UInt8[np.ndarray, "n h w c"]
+
+    def __len__(self) -> int:
+        """Count of images n."""
+        return len(self.pixels)
+
+    def take(self, order: np.ndarray) -> "PixelArray":
+        """The images numbered ``order``, in that order."""
+        return PixelArray(self.pixels[order])
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Image files ``root / name``; names are relative, with ``/`` between parts on any system."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Count of images n."""
+        return len(self.names)
+
+    def take(self, order: np.ndarray) -> "ImageFiles":
+        """The files numbered ``order``, in that order."""
+        return ImageFiles(self.root, tuple(self.names[i] for i in order.tolist()))
+
+
+def write_images(
+    path: Path, source: PixelArray | ImageFiles, attributes: Mapping[str, Attribute]
+) -> None:
+    """Store all images of ``source``, in its order, as ``images.h5``.
+
+    Files are read a few at a time, and each is decoded once, so that a damaged one stops here and
+    not in the middle of feature extraction.
+
+    Raises:
+        InputError: a file is no image, is damaged, or changed meanwhile; it is named.
+    """
+    layout = "pixels" if isinstance(source, PixelArray) else "encoded"
+    with create(path, "images", {**attributes, "layout": layout}) as file:
+        if isinstance(source, PixelArray):
+            put(file, "pixels", source.pixels)
+        else:
+            _write_files(file, source)
+
+
+def _write_files(file: h5py.File, source: ImageFiles) -> None:
+    sizes = [(source.root / name).stat().st_size for name in source.names]
+    offset = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
+    put(file, "offset", offset)
+    put_text(file, "name", source.names)
+    encoded = reserve(file, "encoded", (int(offset[-1]),), np.uint8)
+    start = 0
+    for block in _blocks(_checked_files(source, sizes)):
+        encoded[start : start + len(block)] = np.frombuffer(block, np.uint8)
+        start += len(block)
+
+
+def _checked_files(source: ImageFiles, sizes: Sequence[int]) -> Iterator[bytes]:
+    """Yield each file's bytes after decoding it on one of a few threads."""
+
+    def load(number: int) -> bytes:
+        name = source.names[number]
+        data = (source.root / name).read_bytes()
+        check(data, str(source.root / name))
+        if len(data) != sizes[number]:
+            raise InputError(
+                f"{source.root / name} changed while it was read: run again when nothing writes "
+                f"to {source.root} any more."
+            )
+        return data
+
+    total = len(source)
+    with ThreadPoolExecutor(min(THREADS, len(os.sched_getaffinity(0)))) as pool:
+        starts = range(0, total, BATCH_FILES)
+        for start in progress(starts, total, "image", "Checking", step=BATCH_FILES):
+            yield from pool.map(load, range(start, min(start + BATCH_FILES, total)))
+
+
+def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join pieces into blocks of one HDF5 chunk, so that every chunk is written once."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        full = len(held) - len(held) % CHUNK_BYTES
+        for start in range(0, full, CHUNK_BYTES):
+            yield bytes(held[start : start + CHUNK_BYTES])
+        del held[:full]
+    if held:
+        yield bytes(held)
+
+
+class Images:
+    """The images of an open ``images.h5``.
+
+    It may be pickled, and used in forked workers: each process opens the file for itself.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._open()
+
+    def _open(self) -> None:
+        self._process = os.getpid()
+        self._stack = ExitStack()
+        self._h5 = self._stack.enter_context(reading(self.path, "images"))
+        self.encoded = self._h5.attrs["layout"] == "encoded"
+        if self.encoded:
+            self._offset = read(self._h5, "offset")
+            self._names = read_text(self._h5, "name")
+
+    @property
+    def _file(self) -> h5py.File:
+        if self._process != os.getpid():
+            self._open()
+        return self._h5
+
+    def __reduce__(self) -> tuple[type["Images"], tuple[Path]]:
+        """Pickle the path alone."""
+        return Images, (self.path,)
+
+    def close(self) -> None:
+        """Close this process's file."""
+        self._stack.close()
+
+    def __len__(self) -> int:
+        """Count of images n."""
+        return len(self._offset) - 1 if self.encoded else len(self._file["pixels"])
+
+    def name(self, sample: int) -> str:
+        """What to call a sample in a message: its file's name, or its number."""
+        return self._names[sample] if self.encoded else f"sample {sample}"
+
+    def rgb(
+        self, start: int, stop: int
+    ) -> UInt8[np.ndarray, "b h w 3"] | list[UInt8[np.ndarray, "_ _ 3"]]:
+        """Images ``start`` to ``stop - 1`` in RGB, 0 … 255.
+
+        One array from the pixel layout; a list of arrays of their own sizes from encoded files.
+
+        Raises:
+            InputError: the artifact is damaged.
+        """
+        if not self.encoded:
+            pixels = read(self._file, "pixels", slice(start, stop))
+            # A grey image is the same value in each of the three channels.
+            return np.repeat(pixels, 3, axis=3) if pixels.shape[3] == 1 else pixels
+        return [
+            decode(data, self.name(start + i)) for i, data in enumerate(self._bytes(start, stop))
+        ]
+
+    def _bytes(self, start: int, stop: int) -> Iterator[bytes]:
+        file = self._file
+        edges = self._offset[start : stop + 1]
+        data = read(file, "encoded", slice(int(edges[0]), int(edges[-1]))).tobytes()
+        for left, right in zip(edges[:-1] - edges[0], edges[1:] - edges[0], strict=True):
+            yield data[left:right]
+
+
+@contextmanager
+def open_images(path: Path) -> Iterator[Images]:
+    """Open ``images.h5`` for reading.
+
+    Raises:
+        InputError: the file is missing, damaged or of another kind.
+    """
+    images = Images(path)
+    try:
+        yield images
+    finally:
+        images.close()

@@ -1,0 +1,107 @@
+"""Symmetric positive definite systems: factor once, solve many; the only caller of scipy.linalg.
+
+Everything is float64. Nothing is ever inverted: a head is a solution of normal equations, and the
+same factor serves every right-hand side.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Int, Shaped
+
+from pfl.errors import InputError
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Cholesky factor L of a symmetric positive definite A = L Lᵀ."""
+
+    lower: Float[np.ndarray, "m m"]
+
+    def solve(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
+        """A⁻¹ R, by two triangular solves."""
+        solution: np.ndarray = scipy.linalg.cho_solve((self.lower, True), right, check_finite=False)
+        return solution
+
+    def half_solve(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
+        """L⁻¹ R; with R = Fᵀ its Gram is F A⁻¹ Fᵀ."""
+        return self._triangular(right, transposed=False)
+
+    def half_solve_transposed(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
+        """L⁻ᵀ R, the other half: A⁻¹ R = L⁻ᵀ (L⁻¹ R)."""
+        return self._triangular(right, transposed=True)
+
+    def _triangular(self, right: np.ndarray, transposed: bool) -> np.ndarray:
+        solution: np.ndarray = scipy.linalg.solve_triangular(
+            self.lower, right, lower=True, trans=int(transposed), check_finite=False
+        )
+        return solution
+
+
+def factor(matrix: Float[np.ndarray, "m m"], ridge: float) -> Factor:
+    """Cholesky factor of A + ridge·I, for A symmetric positive semidefinite.
+
+    With ridge > 0 the sum is positive definite, so no singular system can occur. In float64 a
+    ridge below about m·ε·λ_max(A) is lost beside A, which may show as a negative pivot.
+
+    Raises:
+        InputError: the ridge is not positive, or lost beside A.
+    """
+    if not ridge > 0:
+        raise InputError(f"The ridge beta is {ridge:g} but must be positive: set beta above 0.")
+    shifted = np.array(matrix, order="F")
+    shifted[np.diag_indices_from(shifted)] += ridge
+    try:
+        return cholesky(shifted)
+    except np.linalg.LinAlgError as error:
+        least = len(matrix) * np.finfo(np.float64).eps * float(np.trace(matrix))
+        raise InputError(
+            f"The ridge beta = {ridge:g} vanishes in float64 beside this Gram matrix: "
+            f"set beta to {least:.1g} or more."
+        ) from error
+
+
+def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
+    """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
+    return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+def syrk(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m m"]:
+    """FᵀF. NumPy sees one buffer on both sides and calls BLAS ``syrk``, half a ``gemm``.
+
+    NumPy rather than ``scipy.linalg.blas.dsyrk`` since it frees the interpreter lock, so that
+    threads can work on several clients at once.
+    """
+    rows = np.ascontiguousarray(rows)
+    return rows.T @ rows
+
+
+@functools.lru_cache(maxsize=4)
+def _upper(size: int) -> np.ndarray:
+    """Flat positions of the upper triangle of a (size, size) matrix, row by row."""
+    rows, columns = np.triu_indices(size)
+    return rows * size + columns
+
+
+def triangle_size(size: int) -> int:
+    """Entries of a packed triangle: m (m + 1) / 2."""
+    return size * (size + 1) // 2
+
+
+def pack(matrix: Shaped[np.ndarray, "m m"]) -> Shaped[np.ndarray, " triangle"]:
+    """Upper triangle of a symmetric matrix, row by row; the inverse of :func:`unpack`."""
+    packed: np.ndarray = np.take(np.ascontiguousarray(matrix).reshape(-1), _upper(len(matrix)))
+    return packed
+
+
+def unpack(
+    triangle: Int[np.ndarray, " triangle"] | Float[np.ndarray, " triangle"], size: int
+) -> Float[np.ndarray, "m m"]:
+    """Symmetric float64 matrix of a packed upper triangle."""
+    full = np.zeros((size, size))
+    full.reshape(-1)[_upper(size)] = triangle
+    upper = np.triu(full, 1)
+    full += upper.T
+    return full

@@ -1,0 +1,68 @@
+"""Resumable work: a locked folder that outlives a killed stage and is deleted at the end.
+
+``.scratch/<stage>/<key>/`` holds finished pieces of one piece of work. The key hashes everything
+the result depends on (parameters, inputs, code), so pieces are only ever reused for the same
+result. Nothing in it is an output: a stage that ends deletes all scratch of that stage.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pfl.errors import InputError
+
+
+@contextmanager
+def scratch(root: Path, stage: str, key: str) -> Iterator[Path]:
+    """Lock the scratch of ``stage``, yield the folder of ``key``, delete all of it on success.
+
+    The lock belongs to the process and its forked workers: it ends with the last of them, however
+    they end.
+
+    Raises:
+        InputError: another process is at work on the same stage in the same checkout.
+    """
+    base = root / stage
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"Another '{stage}' is at work in this checkout (perhaps left behind by a stopped "
+                f"`dvc repro`): wait until it ends, or stop it, then run again. Lock: {base}/lock."
+            ) from error
+        folder = base / key
+        folder.mkdir(exist_ok=True)
+        yield folder
+        for item in base.iterdir():
+            if item.is_dir():
+                shutil.rmtree(item)
+
+
+def fingerprint(parts: Mapping[str, object]) -> str:
+    """Sixteen hex digits that name a piece of work: SHA-256 of ``parts`` as sorted JSON."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def code_sha256(packages: tuple[str, ...] = ("pfl", "stages")) -> str:
+    """SHA-256 over the source of every module of ``packages`` that this process has imported."""
+    sources = {}
+    for key, module in tuple(sys.modules.items()):
+        # A module run by ``python -m`` is ``__main__``, but its specification has its name.
+        name = getattr(getattr(module, "__spec__", None), "name", key)
+        path = getattr(module, "__file__", None)
+        if path and name.split(".")[0] in packages:
+            sources[name] = file_sha256(Path(path))
+    return hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,57 @@
+"""Measure what each client gains: accuracy of its local, the global and its personalized head."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.artifacts import read, reading, write_text
+from pfl.clients import read_clients
+from pfl.cores import cores
+from pfl.evaluation import GLOBAL, LOCAL, PERSONALIZED, Evaluation, metrics, table
+from pfl.evaluation import evaluate as measure
+from pfl.features import open_features
+from pfl.figures import draw_accuracy, draw_gain
+from pfl.heads import open_heads
+from pfl.index import read_index
+from stages._run import run
+
+
+def evaluate(
+    index: Annotated[Path, typer.Option(help="The sample index.")],
+    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
+    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
+    server: Annotated[Path, typer.Option(help="What the server sent back: the global head.")],
+    heads: Annotated[Path, typer.Option(help="The clients' local and personalized heads.")],
+    report: Annotated[
+        Path,
+        typer.Option(help="Output folder: metrics.json, per_client.csv, accuracy.png, gain.png."),
+    ],
+) -> None:
+    """Test all heads on each client's own test samples and on everybody's."""
+    samples, held = read_index(index), read_clients(clients_file)
+    with reading(server, "server") as file:
+        head = read(file, "head")
+    with open_features(features) as rows, open_heads(heads) as own:
+        result = measure(samples, held, rows, head, own, cores())
+    write_text(
+        report / "metrics.json", json.dumps(metrics(result), indent=2, allow_nan=False) + "\n"
+    )
+    write_text(report / "per_client.csv", table(result))
+    draw_accuracy(report / "accuracy.png", result.own, _title(result))
+    baselines = {name: result.own[name] for name in (GLOBAL, LOCAL)}
+    draw_gain(
+        report / "gain.png", result.own[PERSONALIZED], baselines, held.test.sizes, PERSONALIZED
+    )
+
+
+def _title(result: Evaluation) -> str:
+    sizes = result.clients.test.sizes
+    missing = int((sizes == 0).sum())
+    title = f"FedHiP: accuracy of each client's heads, {len(sizes)} clients"
+    return f"{title}, {missing} of them without test samples" if missing else title
+
+
+if __name__ == "__main__":
+    run(evaluate)

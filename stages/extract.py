@@ -1,0 +1,169 @@
+"""extract: images.h5 → features.h5, once per backbone, for every sample and whatever the deal."""
+
+import logging
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from stages._run import run
+
+if TYPE_CHECKING:
+    from pfl.backbones import Backbone
+    from pfl.blocks import Block
+    from pfl.embedding import Work
+
+log = logging.getLogger("pfl")
+Number = TypeVar("Number", int, float)
+
+
+class Precision(StrEnum):
+    """Type of the matrix products inside the backbone."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+
+
+class Device(StrEnum):
+    """Where the backbone runs."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def extract(
+    images: Annotated[Path, typer.Option(help="The artifact images.h5.")],
+    out: Annotated[Path, typer.Option(help="The artifact features.h5 to write.")],
+    backbone: Annotated[
+        str,
+        typer.Option(help="A model of timm, mobilenet_v2, or random-tiny (for tests only)."),
+    ],
+    weights: Annotated[
+        Path,
+        typer.Option(help="Weights file, or folder with <backbone>.pth, .pt or .safetensors."),
+    ],
+    image_size: Annotated[
+        str, typer.Option(help="Side of the square that the backbone sees, pixels, or auto.")
+    ],
+    feature_range: Annotated[
+        str, typer.Option(help="Largest feature magnitude that fixed point must hold, or auto.")
+    ],
+    batch_size: Annotated[int, typer.Option(help="Images per batch.", min=1)],
+    precision: Annotated[Precision, typer.Option(help="fp32 or bf16.")],
+    device: Annotated[Device, typer.Option(help="auto, cpu or cuda.")],
+    scratch: Annotated[
+        Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")
+    ] = Path(".scratch"),
+) -> None:
+    """Compute the backbone's features of all images, as fixed-point integers.
+
+    A stopped run goes on where it was; the result is the same to the byte.
+    """
+    size = _or_auto(int, image_size, "--image-size")
+    bound = _or_auto(float, feature_range, "--feature-range")
+    # Imported here because they take seconds, which --help and a wrong flag need not wait for.
+    import torch
+
+    from pfl.backbones import load_backbone
+    from pfl.embedding import Work, chosen_device
+    from pfl.images import open_images
+    from pfl.quantize import step_for
+
+    logging.getLogger("timm").setLevel(logging.WARNING)
+    torch.set_num_threads(1)  # Workers share the cores; this process leaves them alone.
+    place = chosen_device(device)
+    loaded = load_backbone(backbone, weights, size, bound)
+    step = step_for(loaded.feature_range)
+    with open_images(images) as opened:
+        work = Work(opened, loaded, step, batch_size, precision.value, place)
+        _extract(work, images, out, scratch)
+
+
+def _extract(work: "Work", images: Path, out: Path, root: Path) -> None:
+    """Compute all blocks in scratch, then merge them into ``out``."""
+    from pfl.blocks import read_blocks
+    from pfl.cores import cores
+    from pfl.extraction import complete
+    from pfl.features import write_features
+    from pfl.scratch import scratch
+
+    facts = _facts(work, images)
+    with scratch(root, "extract", _key(facts, work.device.type)) as folder:
+        blocks = complete(work, folder, cores())
+        saturation = _saturation(blocks, work.backbone, len(work.images))
+        write_features(
+            out,
+            (len(work.images), work.backbone.m),
+            lambda start, stop: read_blocks(blocks, start, stop),
+            facts | saturation,
+        )
+
+
+def _facts(work: "Work", images: Path) -> dict[str, str | int | float]:
+    """What the features depend on and a reader wants to know."""
+    from pfl.scratch import file_sha256
+
+    return {
+        "backbone": work.backbone.name,
+        "backbone-description": work.backbone.description,
+        "weights-sha256": work.backbone.weights_sha256,
+        "images-sha256": file_sha256(images),
+        "transform": str(work.backbone.transform),
+        "image-size": work.backbone.transform.size,
+        "feature-range": work.backbone.feature_range,
+        "step": work.step,
+        "batch-size": work.batch,
+        "precision": work.precision,
+    }
+
+
+def _key(facts: dict[str, str | int | float], device: str) -> str:
+    """Name of this piece of work: whatever may change a bit of the result is in it."""
+    from importlib.metadata import version
+
+    from pfl.scratch import code_sha256, fingerprint
+
+    stack = {name: version(name) for name in ("numpy", "timm", "torch", "torchvision")}
+    return fingerprint(facts | stack | {"code": code_sha256(), "device": device})
+
+
+def _saturation(
+    blocks: "Sequence[Block]", backbone: "Backbone", samples: int
+) -> dict[str, int | float]:
+    """Count clipped values over all blocks, and warn of any."""
+    saturated = sum(block.saturated for block in blocks)
+    largest = max((block.largest for block in blocks), default=0.0)
+    total = samples * backbone.m
+    log.info(
+        "%d samples, %d features each, largest magnitude %.4g; %d of %d values saturated.",
+        samples, backbone.m, largest, saturated, total,
+    )  # fmt: skip
+    if saturated:
+        log.warning(
+            "%d feature values (%.2g %%) exceed the fixed-point range and were clipped: set "
+            "extract.feature-range to at least %.4g to avoid it.",
+            saturated, 100 * saturated / total, largest * 1.0001,
+        )  # fmt: skip
+    return {"saturated": saturated, "largest": largest}
+
+
+def _or_auto(kind: type[Number], text: str, flag: str) -> Number | None:
+    """A positive number, or None for ``auto``."""
+    if text == "auto":
+        return None
+    try:
+        number = kind(text)
+    except ValueError:
+        number = kind("0")
+    if not 0 < number < float("inf"):
+        raise typer.BadParameter(
+            f"'{text}' must be auto or a positive {kind.__name__}.", param_hint=flag
+        )
+    return number
+
+
+if __name__ == "__main__":
+    run(extract)

@@ -1,0 +1,57 @@
+"""Phase 1 on the clients: exact integer moments of every client's training features."""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.clients import Deal, read_clients
+from pfl.cores import cores
+from pfl.features import Features, open_features
+from pfl.index import Index, read_index
+from pfl.moments import Moments, moments
+from pfl.progress import progress
+from pfl.rows import client_rows
+from pfl.uploads import create_uploads
+from stages._run import run
+
+
+def gram(
+    index: Annotated[Path, typer.Option(help="The sample index.")],
+    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
+    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
+    out: Annotated[Path, typer.Option(help="Output: what every client sends.")],
+) -> None:
+    """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
+    samples, held = read_index(index), read_clients(clients_file).train
+    with (
+        open_features(features) as source,
+        create_uploads(out, held.clients, source.m, len(samples.classes), source.step) as uploads,
+    ):
+        sent = progress(_moments(source, held, samples), held.clients, "clients", "gram")
+        for client, upload in enumerate(sent):
+            uploads.add(client, upload)
+
+
+def _moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
+    """Moments of each client in order, computed by one thread per core.
+
+    Threads suffice: BLAS frees the interpreter lock. A few clients are in flight at a time, so
+    that memory stays bounded.
+    """
+    with ThreadPoolExecutor(cores()) as pool:
+        waiting: deque[Future[Moments]] = deque()
+        for client, rows in client_rows(source, held):
+            labels = samples.label[held.of(client)]
+            waiting.append(pool.submit(moments, rows, labels, len(samples.classes), source.step))
+            if len(waiting) > 2 * cores():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+if __name__ == "__main__":
+    run(gram)

@@ -1,0 +1,72 @@
+"""Spread the samples over clients."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from pfl.artifacts import write_text
+from pfl.clients import Clients, write_clients
+from pfl.heatmap import draw_counts
+from pfl.index import read_index
+from pfl.partition import Scheme, Settings
+from pfl.partition import partition as split
+from pfl.schemes import CONCENTRATIONS
+from pfl.tables import csv_text
+from stages._run import run
+
+
+def partition(
+    index: Annotated[Path, typer.Option(help="The sample index.")],
+    clients_file: Annotated[Path, typer.Option(help="Output: who holds which samples.")],
+    report: Annotated[Path, typer.Option(help="Output folder: counts.csv and counts.png.")],
+    scheme: Annotated[
+        Scheme, typer.Option(help="How training samples are spread; see docs/partition.md.")
+    ],
+    clients: Annotated[int, typer.Option(min=1, help="Number of clients K.")],
+    concentration: Annotated[
+        float,
+        typer.Option(
+            min=CONCENTRATIONS[0],
+            max=CONCENTRATIONS[1],
+            help="Dirichlet concentration, small is heterogeneous. "
+            "Schemes dirichlet and quantity; ignored by the others.",
+        ),
+    ],
+    classes_per_client: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Most classes of a client. Scheme pathological; ignored by the others."
+        ),
+    ],
+    min_samples: Annotated[
+        int, typer.Option(min=1, help="Training samples that every client has at least.")
+    ],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")],
+) -> None:
+    """Deal training samples by a scheme, and test samples after the training distribution."""
+    samples = read_index(index)
+    settings = Settings(scheme, clients, concentration, classes_per_client, min_samples)
+    held = split(samples, settings, np.random.default_rng(seed))
+    facts = settings.used() | {"seed": seed}
+    write_clients(clients_file, held, facts)
+    write_text(report / "counts.csv", counts(held, samples.classes))
+    told = ", ".join(f"{name} {value}" for name, value in facts.items())
+    title = f"Who holds what: samples of each client and class\n{told}"
+    draw_counts(report / "counts.png", held.train.count, held.test.count, samples.classes, title)
+
+
+def counts(held: Clients, classes: tuple[str, ...]) -> str:
+    """Samples per client, split and class, one line of CSV a client."""
+    header = ["client", "train", "test"]
+    header += [f"{split}:{name}" for split in ("train", "test") for name in classes]
+    train, test = held.train, held.test
+    rows = np.column_stack(
+        [np.arange(train.clients), train.sizes, test.sizes, train.count, test.count]
+    )
+    return csv_text(header, rows.tolist())
+
+
+if __name__ == "__main__":
+    run(partition)

@@ -1,0 +1,61 @@
+"""Stage ``prepare``: from a data set, in whatever form, to ``images.h5`` and ``index.h5``."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.artifacts import Attribute
+from pfl.datasets import Dataset, Request, Samples
+from pfl.errors import InputError
+from pfl.images import PixelArray, write_images
+from pfl.index import write_index
+from stages._run import run
+
+log = logging.getLogger(__name__)
+
+
+def prepare(
+    dataset: Annotated[Dataset, typer.Option(help="Which data set.")],
+    path: Annotated[Path, typer.Option(help="File or folder that it is read from.")],
+    download: Annotated[
+        bool, typer.Option(help="Let torchvision download what is missing into the path.")
+    ],
+    test_fraction: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists."),
+    ],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of that cut.")],
+    images: Annotated[Path, typer.Option(help="Output: every image.")],
+    index: Annotated[Path, typer.Option(help="Output: label, split and group of each image.")],
+) -> None:
+    """Read a data set and store its images, labels, splits and groups."""
+    if not test_fraction < 1:
+        raise InputError(
+            f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
+            "one in [0, 1)."
+        )
+    samples = dataset.load(Request(path, download, test_fraction, seed))
+    attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}
+    write_images(images, samples.images, attributes)
+    write_index(index, samples.index, attributes)
+    log.info("%s", summary(dataset.value, samples))
+
+
+def summary(name: str, samples: Samples) -> str:
+    """Say in one line what a data set holds."""
+    index, images = samples.index, samples.images
+    size = "encoded image files"
+    if isinstance(images, PixelArray):
+        _, height, width, channels = images.pixels.shape
+        size = f"{height} × {width} pixels, {'grey' if channels == 1 else 'RGB'}"
+    return (
+        f"{name}: {index.train.sum():,} training and {index.test.sum():,} test images "
+        f"({samples.attributes['test-split']} test split), {len(index.classes)} classes, "
+        f"{len(index.groups)} group(s); {size}."
+    )
+
+
+if __name__ == "__main__":
+    run(prepare)

@@ -1,0 +1,34 @@
+"""Naive textbook versions of the maths: slow, obvious, and written without the library."""
+
+import numpy as np
+
+
+def one_hot(labels, classes):
+    return np.eye(classes)[labels]
+
+
+def ridge(features, labels, classes, beta):
+    """Min ‖Y − F W‖² + β‖W‖² by least squares on stacked rows."""
+    return weighted_ridge([(features, labels, 1.0)], classes, beta)
+
+
+def weighted_ridge(parts, classes, beta):
+    """Minimize Σ w ‖Y − F W‖² + β‖W‖² over (F, labels, w), by least squares on stacked rows."""
+    width = parts[0][0].shape[1]
+    left = [np.sqrt(w) * f for f, _, w in parts] + [np.sqrt(beta) * np.eye(width)]
+    right = [np.sqrt(w) * one_hot(y, classes) for _, y, w in parts] + [np.zeros((width, classes))]
+    return np.linalg.lstsq(np.vstack(left), np.vstack(right), rcond=None)[0]
+
+
+def objective(head, everybody, own, classes, alpha, beta):
+    """FedHiP's objective (1) for a client's head, as three sums of squares."""
+    (features, labels), (own_features, own_labels) = everybody, own
+    loss = np.sum((one_hot(labels, classes) - features @ head) ** 2)
+    loss += alpha * np.sum((one_hot(own_labels, classes) - own_features @ head) ** 2)
+    return loss + beta * np.sum(head**2)
+
+
+def gram(rows):
+    """qᵀq entry by entry with Python's unbounded integers."""
+    columns = [[int(v) for v in column] for column in rows.T]
+    return [[sum(a * b for a, b in zip(x, y, strict=True)) for y in columns] for x in columns]

@@ -1,0 +1,159 @@
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+from pfl import evaluation
+from pfl.artifacts import create, put, read, reading
+from pfl.clients import Clients, deal, read_clients, write_clients
+from pfl.errors import InputError
+from pfl.features import write_features
+from pfl.heads import create_heads
+from pfl.index import TEST, TRAIN, Index, read_index, write_index
+from stages.evaluate import evaluate
+
+CLIENTS, WIDTH, CLASSES, TRAINING, TESTING = 5, 6, 4, 40, 60
+INPUTS = ("index", "clients", "features", "server", "heads")
+
+
+def write_inputs(folder, clients=CLIENTS, testing=TESTING):
+    """Every input of the stage, from random numbers; the last client has no test samples."""
+    rng = np.random.default_rng(0)
+    n = TRAINING + testing
+    label = rng.integers(CLASSES, size=n).astype(np.int32)
+    split = np.repeat([TRAIN, TEST], [TRAINING, testing]).astype(np.uint8)
+    names = tuple(f"class {c}" for c in range(CLASSES))
+    index = Index(label, split, np.zeros(n, np.int32), names, ("all",))
+    write_index(folder / "index.h5", index, {})
+    parts = [
+        deal(rng.integers(low, high, len(rows)), rows, label[rows], clients, CLASSES)
+        for low, high, rows in (
+            (0, clients, np.arange(TRAINING)),
+            (-1, clients - 1, np.arange(TRAINING, n)),
+        )
+    ]
+    write_clients(folder / "clients.h5", Clients(*parts), {})
+    rows = rng.integers(-500, 500, (n, WIDTH)).astype(np.int16)
+    facts = {"step": 2.0**-8, "backbone": "random-tiny", "saturated": 0}
+    write_features(folder / "features.h5", rows.shape, lambda i, j: rows[i:j], facts, ("numpy",))
+    with create(folder / "server.h5", "server", {"beta": 1.0}) as file:
+        put(file, "head", rng.standard_normal((WIDTH, CLASSES)))
+    with create_heads(folder / "heads.h5", (clients, WIDTH, CLASSES), 1.0) as heads:
+        for client in range(clients):
+            drawn = rng.standard_normal((2, WIDTH, CLASSES))
+            heads.add(client, *drawn, float(client))
+
+
+def run(folder):
+    report = folder / "report"
+    evaluate(*(folder / f"{name}.h5" for name in INPUTS), report)
+    rows = list(csv.DictReader((report / "per_client.csv").open()))
+    return json.loads((report / "metrics.json").read_text()), rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+def expected(folder):
+    """Accuracy of each kind of head by a plain loop: (own, pooled) lists over clients."""
+    index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+    with reading(folder / "features.h5", "features") as file:
+        rows = read(file, "feature").astype(float)
+    with reading(folder / "heads.h5", "heads") as file:
+        heads = {"local": read(file, "local"), "personalized": read(file, "personalized")}
+    with reading(folder / "server.h5", "server") as file:
+        heads["global"] = [read(file, "head")] * CLIENTS
+    everything = np.flatnonzero(index.test)
+    return {
+        name: [
+            [
+                np.mean((rows[s] @ heads[name][k]).argmax(1) == index.label[s]) if len(s) else None
+                for k, s in enumerate(samples)
+            ]
+            for samples in ([held.test.of(k) for k in range(CLIENTS)], [everything] * CLIENTS)
+        ]
+        for name in heads
+    }
+
+
+def test_table_and_metrics_are_those_of_a_plain_loop(folder):
+    metrics, rows = run(folder)
+    for name, (own, pooled) in expected(folder).items():
+        for row, mine, all_of in zip(rows, own, pooled, strict=True):
+            assert row[name] == ("" if mine is None else f"{mine:.6f}")
+            assert row[f"global-test:{name}"] == f"{all_of:.6f}"
+        known = [value for value in own if value is not None]
+        assert metrics[name]["mean"] == pytest.approx(np.mean(known), abs=1e-6)
+        assert metrics[name]["std"] == pytest.approx(np.std(known), abs=1e-6)
+        assert metrics[name]["worst-decile"] == pytest.approx(min(known), abs=1e-6)
+        assert metrics[name]["global-test"] == pytest.approx(np.mean(pooled), abs=1e-6)
+
+
+def test_clients_without_test_samples_are_counted_and_left_empty(folder):
+    metrics, rows = run(folder)
+    assert (metrics["clients"], metrics["clients-without-test"]) == (CLIENTS, 1)
+    last = rows[-1]
+    assert (last["test"], last["local"], last["global"], last["personalized"]) == ("0", "", "", "")
+    assert last["global-test:local"] != ""
+    held = read_clients(folder / "clients.h5")
+    assert [int(row["test"]) for row in rows] == held.test.sizes.tolist()
+    assert [int(row["train"]) for row in rows] == held.train.sizes.tolist()
+    assert [int(row["classes"]) for row in rows] == (held.train.count > 0).sum(1).tolist()
+    assert [float(row["alpha"]) for row in rows] == list(range(CLIENTS))
+
+
+def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):
+    write_inputs(tmp_path, clients=2)
+    held = read_clients(tmp_path / "clients.h5")
+    index = read_index(tmp_path / "index.h5")
+    rows = np.flatnonzero(index.test)
+    everything = deal(np.zeros(len(rows), int), rows, index.label[rows], 2, CLASSES)
+    write_clients(tmp_path / "clients.h5", Clients(held.train, everything), {})
+    _, told = run(tmp_path)
+    for name in ("local", "global", "personalized"):
+        assert told[0][name] == told[0][f"global-test:{name}"]
+
+
+def test_nobody_with_test_samples_is_null_and_not_zero(folder):
+    held = read_clients(folder / "clients.h5")
+    empty = np.empty(0, int)
+    nobody = deal(empty, empty, empty, CLIENTS, CLASSES)
+    write_clients(folder / "clients.h5", Clients(held.train, nobody), {})
+    metrics, _ = run(folder)
+    assert metrics["clients-without-test"] == CLIENTS
+    assert metrics["personalized"]["mean"] is None
+    assert not math.isnan(metrics["personalized"]["global-test"])
+
+
+def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monkeypatch):
+    def outputs():
+        run(folder)
+        return {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
+
+    first = outputs()
+    assert set(first) == {"metrics.json", "per_client.csv", "accuracy.png", "gain.png"}
+    assert outputs() == first
+    monkeypatch.setattr(evaluation, "BLOCK_BYTES", 4 * WIDTH * 7)
+    monkeypatch.setattr("stages.evaluate.cores", lambda: 3)
+    assert outputs() == first
+
+
+def test_inputs_of_different_runs_are_refused_before_anything_is_written(folder, tmp_path):
+    run(folder)
+    before = (folder / "report" / "metrics.json").read_bytes()
+    with create_heads(folder / "heads.h5", (CLIENTS + 1, WIDTH, CLASSES), 1.0):
+        pass
+    with pytest.raises(InputError, match="belong to different runs: 5 clients"):
+        run(folder)
+    assert (folder / "report" / "metrics.json").read_bytes() == before
+
+
+def test_data_without_test_samples_are_refused(tmp_path):
+    write_inputs(tmp_path, testing=0)
+    with pytest.raises(InputError, match="no test samples"):
+        run(tmp_path)

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pfl.errors import InputError
+from pfl.linalg import cholesky, factor, pack, syrk, triangle_size, unpack
+
+sizes = st.integers(1, 12)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(sizes, st.integers(1, 5), seeds, st.floats(1e-3, 1e3))
+def test_solutions_satisfy_the_system(m, r, seed, ridge):
+    rng = np.random.default_rng(seed)
+    rows, right = rng.normal(size=(2 * m, m)), rng.normal(size=(m, r))
+    a = syrk(rows) + ridge * np.eye(m)
+    solution = factor(syrk(rows), ridge).solve(right)
+    np.testing.assert_allclose(a @ solution, right, atol=1e-9 * np.linalg.cond(a))
+
+
+@given(sizes, seeds)
+def test_the_two_half_solves_make_a_solve(m, seed):
+    rng = np.random.default_rng(seed)
+    lu = factor(syrk(rng.normal(size=(m + 3, m))), 0.5)
+    right = rng.normal(size=(m, 2))
+    both = lu.half_solve_transposed(lu.half_solve(right))
+    np.testing.assert_allclose(both, lu.solve(right), rtol=1e-10, atol=1e-12)
+
+
+@given(sizes, seeds)
+def test_syrk_is_the_symmetric_product(m, seed):
+    rows = np.random.default_rng(seed).normal(size=(7, m))
+    np.testing.assert_allclose(syrk(rows), rows.T @ rows.copy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(syrk(rows), syrk(rows).T)
+    np.testing.assert_array_equal(syrk(np.asfortranarray(rows)), syrk(rows))
+
+
+@given(sizes, seeds)
+def test_packing_loses_nothing(m, seed):
+    half = np.random.default_rng(seed).integers(-(2**53), 2**53, (m, m))
+    symmetric = np.triu(half) + np.triu(half, 1).T
+    packed = pack(symmetric)
+    assert packed.shape == (triangle_size(m),)
+    np.testing.assert_array_equal(packed, symmetric[np.triu_indices(m)])
+    np.testing.assert_array_equal(unpack(packed, m), symmetric)
+
+
+@pytest.mark.parametrize("ridge", [0.0, -1.0, float("nan")])
+def test_a_ridge_that_is_not_positive_is_refused(ridge):
+    with pytest.raises(InputError, match="beta"):
+        factor(np.eye(3), ridge)
+
+
+def test_a_ridge_lost_in_rounding_is_refused_with_a_bound_that_works():
+    rows = np.random.default_rng(0).normal(size=(2, 30)) * 1e6
+    with pytest.raises(InputError, match="set beta to") as caught:
+        factor(syrk(rows), 1e-12)
+    least = float(str(caught.value).split("set beta to ")[1].split()[0])
+    assert np.isfinite(factor(syrk(rows), least).lower).all()
+
+
+def test_cholesky_refuses_an_indefinite_matrix():
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky(np.diag([1.0, -1.0]))

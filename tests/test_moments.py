@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pfl.moments
+from pfl.errors import InputError
+from pfl.linalg import pack
+from pfl.moments import EXACT_ROWS, Moments, exact_gram, moments
+from tests import oracles
+from tests.strategies import federations
+
+
+def equal(a, b):
+    return (
+        np.array_equal(a.gram, b.gram)
+        and np.array_equal(a.cross, b.cross)
+        and np.array_equal(a.count, b.count)
+        and a.step == b.step
+    )
+
+
+def of(federation, client):
+    return moments(*federation.of(client), federation.classes, federation.step)
+
+
+def pooled(federation):
+    order = np.argsort(federation.labels, kind="stable")
+    return moments(
+        federation.rows[order], federation.labels[order], federation.classes, federation.step
+    )
+
+
+def zero(federation):
+    return Moments.zero(federation.rows.shape[1], federation.classes, federation.step)
+
+
+@given(federations(max_samples=12, max_width=4))
+def test_gram_and_class_sums_are_the_exact_integers(federation):
+    m = pooled(federation)
+    expected = np.array(oracles.gram(federation.rows))
+    np.testing.assert_array_equal(m.gram, expected[np.triu_indices(len(expected))])
+    for c in range(federation.classes):
+        rows = federation.rows[federation.labels == c].astype(np.int64)
+        np.testing.assert_array_equal(m.cross[c], rows.sum(0))
+        assert m.count[c] == len(rows)
+    assert m.samples == len(federation.rows)
+
+
+@given(federations())
+def test_moments_of_the_clients_sum_to_those_of_the_pool(federation):
+    """The law behind Theorem 3: any deal of the same samples sums to the same bytes."""
+    total = sum((of(federation, k) for k in range(federation.clients)), zero(federation))
+    assert equal(total, pooled(federation))
+
+
+@given(federations())
+def test_addition_commutes_and_subtraction_undoes_it(federation):
+    a, b = of(federation, 0), pooled(federation)
+    assert equal(a + b, b + a)
+    assert equal((a + b) - b, a)
+    assert equal(a + zero(federation), a)
+
+
+@given(federations())
+def test_matrices_are_in_the_units_of_the_features(federation):
+    m, f = pooled(federation), federation.features
+    np.testing.assert_array_equal(m.gram_matrix(), f.T @ f)
+    np.testing.assert_array_equal(
+        m.cross_matrix(), f.T @ oracles.one_hot(federation.labels, federation.classes)
+    )
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_blocks_do_not_change_the_integers(block, exact):
+    rows = np.random.default_rng(7).integers(-32767, 32768, (40, 5)).astype(np.int16)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pfl.moments, "BLOCK_ROWS", block)
+        patch.setattr(pfl.moments, "EXACT_ROWS", exact)
+        blocked = exact_gram(rows)
+    np.testing.assert_array_equal(blocked, pack(rows.astype(np.int64).T @ rows.astype(np.int64)))
+
+
+def test_the_longest_float_sum_is_exact_at_the_largest_features():
+    """EXACT_ROWS products of the largest magnitude still fit in 53 bits."""
+    assert EXACT_ROWS * 32767**2 < 2**53
+    assert float(EXACT_ROWS * 32767**2) - 1.0 != float(EXACT_ROWS * 32767**2)
+
+
+def test_moments_over_different_features_do_not_add():
+    a = Moments.zero(3, 2, 0.5)
+    with pytest.raises(InputError, match="one backbone"):
+        a + Moments.zero(4, 2, 0.5)
+    with pytest.raises(InputError, match="one backbone"):
+        a - Moments.zero(3, 2, 0.25)

@@ -1,0 +1,89 @@
+"""How a stage meets its user: exit codes and sentences, never a traceback for bad input."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(body, *flags):
+    code = (
+        "import errno\nfrom typing import Annotated\nimport typer\n"
+        "from threadpoolctl import threadpool_info\n"
+        "from pfl.errors import InputError\nfrom stages._run import finite, positive, run\n"
+        f"{body}\nrun(stage)\n"
+    )
+    command = [sys.executable, "-c", code, *flags]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def failing(error):
+    return run(f"def stage() -> None:\n    raise {error}")
+
+
+def test_a_sentence_and_exit_code_1_for_bad_input():
+    done = failing("InputError('K is 0: set clients to 1 or more.')")
+    assert done.returncode == 1
+    assert "Error: K is 0: set clients to 1 or more." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("ENOSPC", "disk is full"), ("EACCES", "make it accessible"), ("EROFS", "make it accessible")],
+)
+def test_troubles_of_the_disk_are_sentences_that_name_the_file(code, words):
+    done = failing(f"OSError(errno.{code}, 'x', 'data/heads.h5')")
+    assert done.returncode == 1
+    assert "data/heads.h5" in done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_the_program_shows_where_it_is():
+    done = failing("ZeroDivisionError('mine')")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+NUMBERS = (
+    "def stage(\n"
+    "    alpha: Annotated[float, typer.Option(callback=finite)] = 1.0,\n"
+    "    beta: Annotated[float, typer.Option(callback=positive)] = 1.0,\n"
+    ") -> None:\n    print(alpha, beta)"
+)
+
+
+def test_flags_reach_the_stage():
+    done = run(NUMBERS, "--alpha", "0", "--beta", "1e-9")
+    assert done.returncode == 0
+    assert done.stdout == "0.0 1e-09\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (("--alpha", "nan"), "finite"),
+        (("--alpha", "inf"), "finite"),
+        (("--beta", "0"), "above 0"),
+        (("--beta", "-1"), "above 0"),
+        (("--alpha", "many"), "--alpha"),
+        (("--gamma", "1"), "--gamma"),
+    ],
+)
+def test_a_wrong_flag_is_named_with_exit_code_2(flags, word):
+    done = run(NUMBERS, *flags)
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_blas_has_one_thread_inside_a_stage():
+    body = (
+        "import numpy\ndef stage() -> None:\n"
+        "    print({i['num_threads'] for i in threadpool_info() if i['user_api'] == 'blas'})"
+    )
+    assert run(body).stdout == "{1}\n"
