@@ -9,7 +9,6 @@ The ratio of processor time is the one to read when other programs use the machi
 """
 
 import argparse
-import ctypes
 import logging
 import multiprocessing
 import os
@@ -24,9 +23,10 @@ import torch
 
 from pfl.backbones import load_backbone
 from pfl.cores import cores
-from pfl.embedding import Work, keep_memory
+from pfl.embedding import Work
 from pfl.extraction import complete
 from pfl.images import Images, PixelArray, write_images
+from pfl.memory import keep_memory
 from pfl.quantize import step_for
 
 Cost = tuple[float, float]  # seconds on the clock, seconds of processor time
@@ -118,7 +118,7 @@ def _bare(work: Work, ready: list[torch.Tensor], processes: int, threads: int, k
 def _forward(work: Work, batches: list[torch.Tensor], threads: int, keep: bool) -> None:
     torch.set_num_threads(threads)
     if keep:
-        keep_memory(ctypes.CDLL(None))
+        keep_memory()
     for pixels in batches:
         work.backbone.features(pixels)
 

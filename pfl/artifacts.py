@@ -79,13 +79,17 @@ def create(
     distributions whose version can change it, recorded as ``version-<name>``.
     """
     with replacing(path) as part, _Stream(part, "w+b") as stream:
-        with h5py.File(stream, "w", libver="earliest", userblock_size=USER_BLOCK) as file:
-            for name, value in attributes.items():
-                file.attrs[name] = value
-            for package in packages:
-                file.attrs[f"version-{package}"] = importlib.metadata.version(package)
-            yield file
-            file.flush()
+        try:
+            with h5py.File(stream, "w", libver="earliest", userblock_size=USER_BLOCK) as file:
+                for name, value in attributes.items():
+                    file.attrs[name] = value
+                for package in packages:
+                    file.attrs[f"version-{package}"] = importlib.metadata.version(package)
+                yield file
+                file.flush()
+        except (OSError, RuntimeError):
+            if stream.error is None:
+                raise  # else HDF5 stumbled over what could not be written
         line = f"pfl artifact {schema}/{SCHEMA_VERSION} sha256 {_sha256(stream)}\n"
         stream.seek(0)
         stream.write(line.encode().ljust(USER_BLOCK, b"\0"))

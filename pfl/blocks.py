@@ -32,8 +32,8 @@ def write_block(folder: Path, start: int, pieces: Sequence[Quantized]) -> Block:
     values = np.concatenate([piece.values for piece in pieces])
     saturated = sum(piece.saturated for piece in pieces)
     largest = max(piece.largest for piece in pieces)
-    block = Block(_path(folder, start, start + len(values)), start, start + len(values), saturated,
-                  largest)  # fmt: skip
+    stop = start + len(values)
+    block = Block(_path(folder, start, stop), start, stop, saturated, largest)
     with create(block.path, "block", {"saturated": saturated, "largest": largest}) as file:
         put(file, "feature", values)
     return block

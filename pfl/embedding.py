@@ -10,7 +10,8 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,10 @@ from torch.utils.data import DataLoader, Dataset
 from pfl.backbones.backbone import Backbone
 from pfl.errors import InputError
 from pfl.images import Images
+from pfl.memory import keep_memory
 from pfl.quantize import Quantized, quantize
 
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 PREFETCH = 2  # batches per worker
 
 
@@ -106,12 +107,13 @@ def _embedded(work: Work, todo: Sequence[int], workers: int, finish: bool) -> It
         worker_init_fn=_Start(os.getpid()),
         multiprocessing_context="fork",  # The model is shared, not copied, and starts at once.
     )
-    items = iter(loader)
+    received = _received(iter(loader))
     work.backbone.module.to(work.device)  # After the fork: workers need nothing of a GPU.
-    for number, item in zip(todo, _received(items), strict=True):
-        if isinstance(item, InputError):
-            raise item
-        yield item if isinstance(item, Quantized) else work.features(number, item)
+    with closing(received):
+        for number, item in zip(todo, received, strict=True):
+            if isinstance(item, InputError):
+                raise item
+            yield item if isinstance(item, Quantized) else work.features(number, item)
 
 
 Item = Quantized | Tensor | InputError
@@ -135,7 +137,7 @@ def _unchanged(item: Any) -> Any:
     return item
 
 
-def _received(items: Iterator[Item]) -> Iterator[Item]:
+def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
     try:
         yield from items
     except RuntimeError as error:
@@ -144,7 +146,11 @@ def _received(items: Iterator[Item]) -> Iterator[Item]:
         raise InputError(
             "A worker process was killed, most likely because memory ran out: set a smaller "
             "extract.batch-size, or close other programs, and run again; finished work is kept."
-        ) from error
+        ) from None
+    finally:
+        # Dropping the last reference ends the workers at once. Left to the garbage collector,
+        # together with the traceback of an error, it waits for each of them in vain.
+        del items
 
 
 @dataclass(frozen=True)
@@ -155,9 +161,8 @@ class _Start:
 
     def __call__(self, worker: int) -> None:
         """Tie the worker to its parent, and keep its memory."""
-        libc = ctypes.CDLL(None)
-        self._end_with_parent(libc)
-        keep_memory(libc)
+        self._end_with_parent(ctypes.CDLL(None))
+        keep_memory()
 
     def _end_with_parent(self, libc: ctypes.CDLL) -> None:
         """Have the worker killed when its parent ends, however that happens.
@@ -168,14 +173,3 @@ class _Start:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self.parent:  # It ended before the request was made.
             os._exit(1)
-
-
-def keep_memory(libc: ctypes.CDLL) -> None:
-    """Have freed memory kept for the next activations instead of given back to the system.
-
-    By default glibc maps each large tensor anew, and the kernel zeroes it: a quarter of the time
-    of a small network. Other C libraries are left as they are.
-    """
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

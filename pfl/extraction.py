@@ -12,7 +12,7 @@ from pfl.quantize import Quantized
 
 log = logging.getLogger(__name__)
 BLOCK_SECONDS = 10.0  # at most so much work is lost by a kill
-BLOCK_ROWS = 1 << 15  # and at most so many rows are held in memory
+BLOCK_ROWS = 1 << 13  # and at most so many rows are held in memory
 
 
 def complete(work: Work, folder: Path, workers: int) -> list[Block]:

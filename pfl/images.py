@@ -31,6 +31,7 @@ from pfl.artifacts import (
     reading,
     reserve,
 )
+from pfl.cores import cores
 from pfl.decoding import check, decode
 from pfl.errors import InputError
 from pfl.progress import progress
@@ -118,7 +119,7 @@ def _checked_files(source: ImageFiles, sizes: Sequence[int]) -> Iterator[bytes]:
         return data
 
     total = len(source)
-    with ThreadPoolExecutor(min(THREADS, len(os.sched_getaffinity(0)))) as pool:
+    with ThreadPoolExecutor(min(THREADS, cores())) as pool:
         starts = range(0, total, BATCH_FILES)
         for start in progress(starts, total, "image", "Checking", step=BATCH_FILES):
             yield from pool.map(load, range(start, min(start + BATCH_FILES, total)))
@@ -145,12 +146,9 @@ class Images:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._open()
-
-    def _open(self) -> None:
-        self._process = os.getpid()
         self._stack = ExitStack()
-        self._h5 = self._stack.enter_context(reading(self.path, "images"))
+        self._h5 = self._stack.enter_context(reading(path, "images"))
+        self._process = os.getpid()
         self.encoded = self._h5.attrs["layout"] == "encoded"
         if self.encoded:
             self._offset = read(self._h5, "offset")
@@ -159,7 +157,9 @@ class Images:
     @property
     def _file(self) -> h5py.File:
         if self._process != os.getpid():
-            self._open()
+            # A forked worker must not share the file's position; its parent checked the bytes.
+            self._h5 = self._stack.enter_context(h5py.File(self.path, "r"))
+            self._process = os.getpid()
         return self._h5
 
     def __reduce__(self) -> tuple[type["Images"], tuple[Path]]:

@@ -1,34 +1,63 @@
-"""Feature rows of one client after another, read from ``features.h5`` in ascending order.
+"""Features and labels of one client after another, read from ``features.h5`` in file order.
 
 A client's samples lie scattered over the file. HDF5 is slow at picking single rows, so the file
 is read in blocks from front to back, once for as many clients as fit into a memory budget.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int, Int16
 
 from pfl.clients import Deal
+from pfl.errors import InputError
 from pfl.features import Features
+from pfl.index import Index
 
 BLOCK_ROWS = 4096
 BUDGET_BYTES = 1 << 29
 
 
-def client_rows(
-    features: Features, held: Deal, budget: int = BUDGET_BYTES
-) -> Iterator[tuple[int, Int16[np.ndarray, "n_k m"]]]:
-    """Yield (k, rows of client k) for every client, rows in the order of ``held.of(k)``.
+@dataclass(frozen=True)
+class ClientSamples:
+    """The samples of one client, sorted by label, then sample number.
+
+    Attributes:
+        client: the client's number k.
+        rows: its fixed-point features.
+        labels: their classes, ascending.
+    """
+
+    client: int
+    rows: Int16[np.ndarray, "n_k m"]
+    labels: Int[np.ndarray, " n_k"]
+
+
+def by_client(
+    features: Features, index: Index, held: Deal, budget: int = BUDGET_BYTES
+) -> Iterator[ClientSamples]:
+    """Yield the samples of every client, in ascending order of clients.
 
     At most ``budget`` bytes of rows are held at once, or one client's if that is more.
+
+    Raises:
+        InputError: the three inputs belong to different runs.
     """
+    if len(features) != len(index.label) or held.sample.max(initial=-1) >= len(features):
+        raise InputError(
+            f"The features are of {len(features)} samples, the index of {len(index.label)}, and "
+            f"clients hold samples up to number {held.sample.max(initial=-1)}: these files belong "
+            "to different runs. Run `dvc repro`, which makes them anew."
+        )
     limit = max(1, budget // (2 * features.m))
     for first, last in _spans(held.offset, limit):
         start = held.offset[first]
-        rows = gather(features, held.sample[start : held.offset[last]])
+        samples = held.sample[start : held.offset[last]]
+        rows, labels = gather(features, samples), index.label[samples]
         for client in range(first, last):
-            yield client, rows[held.offset[client] - start : held.offset[client + 1] - start]
+            own = slice(held.offset[client] - start, held.offset[client + 1] - start)
+            yield ClientSamples(client, rows[own], labels[own])
 
 
 def _spans(offset: Int[np.ndarray, " clients_plus_1"], limit: int) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,11 @@
 """What every client sends, as the artifact ``uploads.h5``: one group a client, integers only.
 
-``client/<number>/gram`` is the packed upper triangle of the client's Gram matrix in the smallest
-integer type that holds it; ``class``, ``count`` and ``cross`` list the classes the client has, its
-samples and its sum of features for each. Units: ``gram`` in step², ``cross`` in step.
+``client/<number>/gram`` is the packed upper triangle of the client's Gram matrix; ``class``,
+``count`` and ``cross`` list the classes the client has, its samples and its sum of features for
+each. Units: ``gram`` in step², ``cross`` in step.
+
+Both are in the smallest integer type that holds them. Few need all of 64 bits: beyond 32,
+``<name>`` has the low 32 bits and ``<name>-high`` the rest, the value being low + high · 2³².
 """
 
 from collections.abc import Iterator
@@ -12,9 +15,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 
 from pfl.artifacts import create, put, read, reading
+from pfl.errors import InputError
 from pfl.moments import Moments
 
 TYPES = (np.int8, np.int16, np.int32, np.int64)
@@ -30,10 +34,10 @@ class UploadWriter:
         """Store what client number ``client`` sends."""
         group = self.file.create_group(_name(client))
         present = np.flatnonzero(sent.count)
-        put(group, "gram", smallest(sent.gram))
+        put_integers(group, "gram", sent.gram)
         put(group, "class", present.astype(np.int32))
         put(group, "count", sent.count[present])
-        put(group, "cross", smallest(sent.cross[present]))
+        put_integers(group, "cross", sent.cross[present])
 
 
 @contextmanager
@@ -61,12 +65,17 @@ class Uploads:
 
     def of(self, client: int) -> Moments:
         """What one client sent."""
-        group = self.file[_name(client)]
+        name = _name(client)
+        if name not in self.file:
+            raise InputError(
+                f"{self.file.filename} holds nothing of client {client}: run `dvc repro gram`."
+            )
+        group = self.file[name]
         present = read(group, "class")
         cross, count = np.zeros_like(self.zero.cross), np.zeros_like(self.zero.count)
-        cross[present] = read(group, "cross")
+        cross[present] = read_integers(group, "cross")
         count[present] = read(group, "count")
-        return Moments(read(group, "gram").astype(np.int64), cross, count, self.zero.step)
+        return Moments(read_integers(group, "gram"), cross, count, self.zero.step)
 
 
 @contextmanager
@@ -76,6 +85,24 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
         yield Uploads(file, int(facts["clients"]), zero)
+
+
+def put_integers(group: h5py.Group, name: str, values: Int64[np.ndarray, "*shape"]) -> None:
+    """Store integers in as few bytes as hold them all: one dataset, or two beyond 32 bits."""
+    narrow = smallest(values)
+    if narrow.dtype != np.int64:
+        put(group, name, narrow)
+        return
+    put(group, name, (values & 0xFFFFFFFF).astype(np.uint32))
+    put(group, f"{name}-high", smallest(values >> 32))
+
+
+def read_integers(group: h5py.Group, name: str) -> Int64[np.ndarray, "*shape"]:
+    """Read what :func:`put_integers` stored."""
+    values = read(group, name).astype(np.int64)
+    if f"{name}-high" in group:
+        values += read(group, f"{name}-high").astype(np.int64) << 32
+    return values
 
 
 def smallest(values: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pfl.fedhip import aggregate as solve
+from pfl.moments import total
 from pfl.server import write_server
 from pfl.uploads import open_uploads
 from stages._run import positive, run
@@ -14,17 +15,13 @@ from stages._run import positive, run
 def aggregate(
     uploads: Annotated[Path, typer.Option(help="What every client sent.")],
     out: Annotated[Path, typer.Option(help="Output: the sums and the global head.")],
-    beta: Annotated[
-        float, typer.Option(callback=positive, help="Ridge β of every head, above 0.")
-    ],
+    beta: Annotated[float, typer.Option(callback=positive, help="Ridge β of every head, above 0.")],
 ) -> None:
     """Add the integer moments of all clients and solve for the global head G."""
     with open_uploads(uploads) as sent:
-        total = sent.zero
-        for client in range(sent.clients):
-            total = total + sent.of(client)
         clients = sent.clients
-    write_server(out, total, solve(total, beta), clients)
+        summed = total((sent.of(client) for client in range(clients)), sent.zero)
+    write_server(out, summed, solve(summed, beta), clients)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from pfl.clients import Deal, read_clients
 from pfl.cores import cores
 from pfl.features import Features, open_features
 from pfl.index import Index, read_index
+from pfl.memory import keep_memory
 from pfl.moments import Moments, moments
 from pfl.progress import progress
-from pfl.rows import client_rows
+from pfl.rows import by_client
 from pfl.uploads import create_uploads
 from stages._run import run
 
@@ -26,17 +27,18 @@ def gram(
     out: Annotated[Path, typer.Option(help="Output: what every client sends.")],
 ) -> None:
     """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
+    keep_memory()
     samples, held = read_index(index), read_clients(clients_file).train
     with (
         open_features(features) as source,
         create_uploads(out, held.clients, source.m, len(samples.classes), source.step) as uploads,
     ):
-        sent = progress(_moments(source, held, samples), held.clients, "clients", "gram")
+        sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")
         for client, upload in enumerate(sent):
             uploads.add(client, upload)
 
 
-def _moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
+def client_moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
     """Moments of each client in order, computed by one thread per core.
 
     Threads suffice: BLAS frees the interpreter lock. A few clients are in flight at a time, so
@@ -44,9 +46,10 @@ def _moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
     """
     with ThreadPoolExecutor(cores()) as pool:
         waiting: deque[Future[Moments]] = deque()
-        for client, rows in client_rows(source, held):
-            labels = samples.label[held.of(client)]
-            waiting.append(pool.submit(moments, rows, labels, len(samples.classes), source.step))
+        for own in by_client(source, samples, held):
+            waiting.append(
+                pool.submit(moments, own.rows, own.labels, len(samples.classes), source.step)
+            )
             if len(waiting) > 2 * cores():
                 yield waiting.popleft().result()
         while waiting:

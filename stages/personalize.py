@@ -12,7 +12,7 @@ from pfl.heads import create_heads
 from pfl.index import read_index
 from pfl.progress import progress
 from pfl.quantize import dequantize
-from pfl.rows import client_rows
+from pfl.rows import by_client
 from pfl.server import read_server
 from stages._run import finite, run
 
@@ -35,14 +35,13 @@ def personalize(
     _, knowledge = read_server(server)
     shape = (held.clients, *knowledge.head.shape)
     with open_features(features) as source, create_heads(out, shape, knowledge.beta) as heads:
-        rows = progress(client_rows(source, held), held.clients, "clients", "personalize")
-        for client, quantized in rows:
-            own = dequantize(quantized, source.step)
-            labels = samples.label[held.of(client)]
+        clients = by_client(source, samples, held)
+        for own in progress(clients, held.clients, "clients", "personalize"):
+            own_features = dequantize(own.rows, source.step)
             heads.add(
-                client,
-                local_head(own, labels, shape[2], knowledge.beta),
-                personalized_head(knowledge, own, labels, alpha),
+                own.client,
+                local_head(own_features, own.labels, shape[2], knowledge.beta),
+                personalized_head(knowledge, own_features, own.labels, alpha),
                 alpha,
             )
 

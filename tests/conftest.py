@@ -5,7 +5,10 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
+import pytest
 from jaxtyping import install_import_hook
+
+from tests.workspace import command, copy_project
 
 # Installed for the whole session on purpose: the hook stays until the process ends.
 install_import_hook("pfl", "beartype.beartype")
@@ -13,3 +16,13 @@ install_import_hook("pfl", "beartype.beartype")
 # No deadline: the machines that run the tests are often busy, and a slow example is not a fault.
 hypothesis.settings.register_profile("pfl", deadline=None)
 hypothesis.settings.load_profile("pfl")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A copy of the project in which `dvc repro` ran once, for tests that only look."""
+    folder = tmp_path_factory.mktemp("finished") / "project"
+    folder.mkdir()
+    copy_project(folder)
+    command(folder, "dvc", "repro")
+    return folder

@@ -1,5 +1,6 @@
 """Embedding: the features of each image, whatever the workers, the blocks or the interruptions."""
 
+import multiprocessing
 import os
 import signal
 
@@ -143,6 +144,7 @@ class TestEmbed:
         broken = with_module(Work(opened, *list(vars(work).values())[1:]), Poison(1.0))
         with pytest.raises(InputError, match="NaN or infinite features for sample 37 "):
             list(embed(broken, range(broken.batches), 2))
+        assert not multiprocessing.active_children()
 
     def test_a_killed_worker_is_a_sentence(self, work):
         with pytest.raises(InputError, match=r"worker process was killed.*batch-size"):

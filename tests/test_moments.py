@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import pfl.moments
 from pfl.errors import InputError
 from pfl.linalg import pack
-from pfl.moments import EXACT_ROWS, Moments, exact_gram, moments
+from pfl.moments import EXACT_ROWS, Moments, exact_gram, moments, total
 from tests import oracles
 from tests.strategies import federations
 
@@ -50,8 +50,9 @@ def test_gram_and_class_sums_are_the_exact_integers(federation):
 @given(federations())
 def test_moments_of_the_clients_sum_to_those_of_the_pool(federation):
     """The law behind Theorem 3: any deal of the same samples sums to the same bytes."""
-    total = sum((of(federation, k) for k in range(federation.clients)), zero(federation))
-    assert equal(total, pooled(federation))
+    parts = [of(federation, k) for k in range(federation.clients)]
+    assert equal(sum(parts, zero(federation)), pooled(federation))
+    assert equal(total(parts, zero(federation)), pooled(federation))
 
 
 @given(federations())
@@ -87,8 +88,18 @@ def test_the_longest_float_sum_is_exact_at_the_largest_features():
     assert float(EXACT_ROWS * 32767**2) - 1.0 != float(EXACT_ROWS * 32767**2)
 
 
+def test_a_total_leaves_its_parts_alone():
+    part = moments(np.ones((2, 3), np.int16), np.array([0, 1]), 2, 0.5)
+    neutral = Moments.zero(3, 2, 0.5)
+    total([part, part], neutral)
+    assert equal(neutral, Moments.zero(3, 2, 0.5))
+    assert equal(total([part], neutral), part)
+
+
 def test_moments_over_different_features_do_not_add():
     a = Moments.zero(3, 2, 0.5)
+    with pytest.raises(InputError, match="one backbone"):
+        total([a], Moments.zero(4, 2, 0.5))
     with pytest.raises(InputError, match="one backbone"):
         a + Moments.zero(4, 2, 0.5)
     with pytest.raises(InputError, match="one backbone"):

@@ -1,0 +1,1 @@
+"""Measurements: each script prints ratios measured in one run."""

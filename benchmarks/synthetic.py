@@ -1,0 +1,43 @@
+"""Artifacts of any size for the benchmarks: random fixed-point features dealt to clients."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pfl.artifacts import create, put
+from pfl.clients import write_clients
+from pfl.index import Index, write_index
+from pfl.partition import Scheme, Settings, partition
+
+STEP = 2.0**-12
+
+
+@dataclass(frozen=True)
+class Shape:
+    """N training and test samples, m features, d classes, K clients."""
+
+    train: int
+    test: int
+    features: int
+    classes: int
+    clients: int
+
+
+def write_artifacts(folder: Path, shape: Shape, seed: int = 0) -> None:
+    """Write index.h5, clients.h5 and features.h5; features look like rectified, pooled ones."""
+    rng = np.random.default_rng(seed)
+    n = shape.train + shape.test
+    split = (np.arange(n) >= shape.train).astype(np.int64)
+    label = rng.integers(0, shape.classes, n)
+    names = tuple(f"class {c}" for c in range(shape.classes))
+    index = Index(label, split, np.zeros(n, np.int64), names, ("all",))
+    settings = Settings(Scheme.DIRICHLET, shape.clients, 0.1, 2, 10)
+    write_index(folder / "index.h5", index, {})
+    write_clients(folder / "clients.h5", partition(index, settings, rng), {})
+    means = rng.exponential(0.4, (shape.classes, shape.features))
+    facts = {"step": STEP, "saturated": 0, "backbone": "synthetic"}
+    with create(folder / "features.h5", "features", facts) as file:
+        noise = rng.exponential(0.4, (n, shape.features)).astype(np.float32)
+        rows = np.clip((means[label] + noise) / 2, 0, 6) / STEP
+        put(file, "feature", np.rint(rows).astype(np.int16))

@@ -1,0 +1,86 @@
+"""The pipeline's description says what the code does: inputs, imports, flags and parameters."""
+
+import importlib
+import inspect
+import subprocess
+
+import pytest
+import yaml
+
+from tests.closure import ROOT, closure, is_empty
+
+STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+stages = pytest.mark.parametrize("stage", STAGES)
+
+
+def words(stage):
+    return STAGES[stage]["cmd"].split()
+
+
+def paths_in_command(stage):
+    return [word for word in words(stage) if "/" in word]
+
+
+@stages
+def test_code_dependencies_are_exactly_the_imports(stage):
+    listed = {path for path in STAGES[stage]["deps"] if path.endswith(".py")}
+    assert listed == closure(stage)
+
+
+@stages
+def test_files_in_the_command_are_dependencies_or_outputs(stage):
+    data = [path for path in STAGES[stage]["deps"] if not path.endswith((".py", "}"))]
+    assert sorted(paths_in_command(stage)) == sorted(data + STAGES[stage]["outs"])
+
+
+@stages
+def test_flags_and_parameters_are_the_same(stage):
+    """A parameter nobody reads, or one that nobody declared, could go stale unnoticed."""
+    function = getattr(importlib.import_module(f"stages.{stage}"), stage)
+    flags = {name.replace("_", "-") for name in inspect.signature(function).parameters}
+    from_files = {word[2:] for word in words(stage) if word.startswith("--")}
+    optional = {
+        name.replace("_", "-")
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    assert optional <= {"scratch"}, "params.yaml is the one home of default values"
+    assert flags - from_files - optional == set(PARAMS.get(stage, {}))
+    assert STAGES[stage].get("params", []) == ([stage] if stage in PARAMS else [])
+    assert (f"${{{stage}}}" in words(stage)) == (stage in PARAMS)
+
+
+def test_every_section_of_the_parameters_belongs_to_a_stage():
+    assert set(PARAMS) <= set(STAGES)
+
+
+@stages
+def test_no_stage_opens_the_parameters_file(stage):
+    for path in closure(stage):
+        assert "params.yaml" not in (ROOT / path).read_text(encoding="utf-8").split('"""')[::2]
+
+
+def test_the_dependency_graph_follows_the_trust_boundary():
+    """The server reads no features, only it reads uploads, and extract knows no clients."""
+    reads = {stage: set(STAGES[stage]["deps"]) for stage in STAGES}
+    assert "data/features.h5" not in reads["aggregate"]
+    assert [s for s in STAGES if "data/uploads.h5" in reads[s]] == ["aggregate"]
+    assert not {"data/clients.h5", "data/index.h5"} & reads["extract"]
+
+
+def test_outputs_are_ignored_by_git_and_data_readmes_are_not():
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is an archive without git")
+    outs = [out for stage in STAGES.values() for out in stage["outs"]]
+    done = subprocess.run(["git", "check-ignore", *outs], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split() == outs
+    readmes = ["data/raw/README.md", "data/weights/README.md"]
+    done = subprocess.run(["git", "check-ignore", *readmes], cwd=ROOT, capture_output=True)
+    assert done.stdout == b""
+
+
+def test_packages_without_content_stay_so():
+    """They are left out of the dependencies, so they must not grow code."""
+    assert is_empty(ROOT / "pfl" / "__init__.py")
+    assert is_empty(ROOT / "stages" / "__init__.py")

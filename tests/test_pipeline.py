@@ -1,0 +1,202 @@
+"""The laws of the cached pipeline, on the real dvc.yaml in a copy of the project without git."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+from pfl.artifacts import read, reading
+from pfl.server import read_server
+from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_project, ran
+
+pytestmark = pytest.mark.slow
+
+AFTER = {
+    "prepare": ["prepare", "partition", "extract", "gram", "aggregate", "personalize", "evaluate"],
+    "partition": ["partition", "gram", "aggregate", "personalize", "evaluate"],
+    "extract": ["extract", "gram", "aggregate", "personalize", "evaluate"],
+    "aggregate": ["aggregate", "personalize", "evaluate"],
+    "personalize": ["personalize", "evaluate"],
+}
+OTHER = {
+    "prepare.dataset": "mnist",
+    "prepare.path": "data/weights",
+    "prepare.download": True,
+    "prepare.test-fraction": 0.3,
+    "prepare.seed": 1,
+    "partition.scheme": "iid",
+    "partition.clients": 7,
+    "partition.concentration": 5.0,
+    "partition.classes-per-client": 3,
+    "partition.min-samples": 11,
+    "partition.seed": 1,
+    "extract.backbone": "tf_efficientnet_lite0",
+    "extract.weights": "data/raw",
+    "extract.image-size": 24,
+    "extract.feature-range": 50.0,
+    "extract.batch-size": 32,
+    "extract.precision": "bf16",
+    "extract.device": "cpu",
+    "aggregate.beta": 10.0,
+    "personalize.alpha": 1.0,
+}
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    """A finished copy of its own, for tests that change it."""
+    return shutil.copytree(finished, tmp_path / "project", symlinks=True)
+
+
+def test_nothing_runs_twice(finished):
+    assert ran(command(finished, "dvc", "repro")) == []
+    assert "up to date" in command(finished, "dvc", "status").stdout
+
+
+def test_no_temporary_file_is_left(finished):
+    assert not list(finished.rglob("*.part"))
+    assert not [path for path in finished.glob(".scratch/*/*") if path.name != "lock"]
+
+
+def test_every_parameter_is_known_to_these_tests():
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    assert set(OTHER) == {f"{s}.{name}" for s, keys in params.items() for name in keys}
+
+
+@pytest.mark.parametrize("key", OTHER)
+def test_each_parameter_touches_its_own_stage_first(finished, key):
+    """What comes after it is found by running: the next tests."""
+    original = (finished / "params.yaml").read_text(encoding="utf-8")
+    try:
+        change(finished, {key: OTHER[key]})
+        status = command(finished, "dvc", "repro", "--dry").stdout
+    finally:
+        (finished / "params.yaml").write_text(original, encoding="utf-8")
+    assert ran_first(status) == key.split(".")[0]
+
+
+def ran_first(output):
+    lines = [line for line in output.splitlines() if line.startswith("Running stage")]
+    return lines[0].split("'")[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("partition.seed", 1), ("extract.image-size", 24), ("aggregate.beta", 9.0)],
+)
+def test_a_parameter_reruns_its_descendants_only(project, key, value):
+    before, parameters = contents(project), (project / "params.yaml").read_text()
+    change(project, {key: value})
+    done = command(project, "dvc", "repro")
+    assert ran(done) == AFTER[key.split(".")[0]]
+    after = contents(project)
+    assert before.keys() == after.keys()
+    assert before["reports/fedhip/per_client.csv"] != after["reports/fedhip/per_client.csv"]
+    (project / "params.yaml").write_text(parameters)
+    assert ran(command(project, "dvc", "repro")) == []
+    assert contents(project) == before
+
+
+def test_theorem_3_through_the_pipeline(project):
+    """Another deal of the same samples: the server's answer is the same to the byte."""
+    before = contents(project)
+    change(project, {"partition.seed": 5, "partition.clients": 10})
+    command(project, "dvc", "repro", "aggregate")
+    after = contents(project)
+    assert before["data/clients.h5"] != after["data/clients.h5"]
+    assert before["data/uploads.h5"] != after["data/uploads.h5"]
+    assert before["data/server.h5"] == after["data/server.h5"]
+    assert before["data/features.h5"] == after["data/features.h5"]
+
+
+def test_the_global_head_does_not_depend_on_the_number_of_clients(project):
+    _, before = read_server(project / "data" / "server.h5")
+    change(project, {"partition.scheme": "pathological", "partition.clients": 23})
+    command(project, "dvc", "repro", "aggregate")
+    _, after = read_server(project / "data" / "server.h5")
+    np.testing.assert_array_equal(before.head, after.head)
+
+
+def test_the_same_parameters_give_the_same_bytes_elsewhere(finished, tmp_path):
+    folder = tmp_path / "another place"
+    folder.mkdir()
+    copy_project(folder)
+    command(folder, "dvc", "repro")
+    assert contents(folder) == contents(finished)
+
+
+def test_killed_in_extract_a_rerun_ends_with_the_same_bytes(finished, tmp_path):
+    """SIGKILL to DVC and its stage once some work is in scratch; then `dvc repro` again."""
+    slow = {"extract.image-size": 160, "extract.batch-size": 1}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for folder in (whole, killed):
+        shutil.copytree(finished, folder, symlinks=True)
+        change(folder, slow)
+        often(folder)
+    process = subprocess.Popen(
+        ["dvc", "repro", "extract"],
+        cwd=killed,
+        env=ENVIRONMENT,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: list(killed.glob(".scratch/extract/*/*.h5")), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (killed / "data" / "features.h5").exists()
+    done = command(killed, "dvc", "repro")
+    assert "were finished before" in done.stderr
+    command(whole, "dvc", "repro")
+    assert contents(killed) == contents(whole)
+
+
+def often(folder):
+    """Let the copy's extract keep its work five times a second, not every ten seconds."""
+    path = folder / "pfl" / "extraction.py"
+    text = path.read_text(encoding="utf-8")
+    assert "BLOCK_SECONDS = 10.0" in text
+    path.write_text(text.replace("BLOCK_SECONDS = 10.0", "BLOCK_SECONDS = 0.2"), encoding="utf-8")
+
+
+def wait_for(condition, process, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the stage ended before it could be killed"
+        assert time.monotonic() < end, "no unfinished work appeared"
+        time.sleep(0.01)
+
+
+def test_a_damaged_artifact_is_named_and_repaired(project):
+    path = project / "data" / "features.h5"
+    good = path.read_bytes()
+    path.write_bytes(good[: len(good) // 2] + b"?" + good[len(good) // 2 + 1 :])
+    direct = command(project, *gram_command(project), check=False)
+    assert direct.returncode == 1
+    assert "data/features.h5 is corrupt" in direct.stderr
+    assert "dataset 'feature' is damaged" in direct.stderr
+    command(project, "dvc", "repro")
+    assert path.read_bytes() == good
+
+
+def gram_command(project):
+    stages = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    return stages["gram"]["cmd"].split()
+
+
+def test_the_reports_agree_with_the_artifacts(finished):
+    """The head that served the global test set, applied here by hand."""
+    with reading(finished / "data" / "features.h5", "features") as file:
+        features = read(file, "feature") * file.attrs["step"]
+    with reading(finished / "data" / "index.h5", "index") as file:
+        label, split = read(file, "label"), read(file, "split")
+    _, knowledge = read_server(finished / "data" / "server.h5")
+    hits = (features[split == 1] @ knowledge.head).argmax(1) == label[split == 1]
+    metrics = yaml.safe_load((finished / "reports/fedhip/metrics.json").read_text())
+    assert metrics["global"]["global-test"] == pytest.approx(hits.mean(), abs=2e-3)
+    assert "global.global-test" in command(finished, "dvc", "metrics", "show").stdout

@@ -1,0 +1,202 @@
+"""Bad input to each stage of a finished pipeline: one sentence, exit code, nothing changed."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+
+from pfl.artifacts import create, put, read, reading
+from tests.workspace import ENVIRONMENT, command, contents
+
+pytestmark = pytest.mark.slow
+
+
+def stage_command(project, stage, **flags):
+    """The command of dvc.yaml with the parameters of params.yaml, some flags replaced."""
+    load = lambda name: yaml.safe_load((project / name).read_text(encoding="utf-8"))  # noqa: E731
+    words = [w for w in load("dvc.yaml")["stages"][stage]["cmd"].split() if not w.startswith("$")]
+    values = {key.replace("_", "-"): value for key, value in flags.items()}
+    settings = load("params.yaml").get(stage, {}) | values
+    for name, value in settings.items():
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        elif f"--{name}" in words:
+            words[words.index(f"--{name}") + 1] = str(value)
+        else:
+            words += [f"--{name}", str(value)]
+    return [sys.executable, *words[1:]]
+
+
+def fails(project, stage, **flags):
+    """Run a stage that must fail without a traceback and without changing an artifact."""
+    before = contents(project)
+    done = command(project, *stage_command(project, stage, **flags), check=False)
+    assert done.returncode in (1, 2), shlex.join(done.args) + done.stdout
+    assert "Traceback" not in done.stderr
+    assert contents(project) == before
+    return " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def shared(finished, tmp_path_factory):
+    """A finished project that failing stages must leave alone."""
+    return shutil.copytree(finished, tmp_path_factory.mktemp("shared") / "project", symlinks=True)
+
+
+BAD = {
+    "unknown data set": ("prepare", {"dataset": "imagenet"}, "'imagenet' is not one of"),
+    "no data there": ("prepare", {"dataset": "npz", "path": "data/nowhere.npz"}, "nowhere.npz"),
+    "a fraction of one": ("prepare", {"test_fraction": 1.0}, "test-fraction"),
+    "no download": ("prepare", {"dataset": "cifar10"}, "prepare.download"),
+    "unknown scheme": ("partition", {"scheme": "random"}, "'random' is not one of"),
+    "no clients": ("partition", {"clients": 0}, "--clients"),
+    "too many clients": ("partition", {"clients": 1000}, "1000"),
+    "minimum too large": ("partition", {"min_samples": 500}, "min-samples"),
+    "concentration of zero": ("partition", {"concentration": 0}, "concentration"),
+    "classes without holders": (
+        "partition",
+        {"scheme": "pathological", "clients": 2, "classes_per_client": 2},
+        "classes-per-client",
+    ),
+    "no groups": ("partition", {"scheme": "natural"}, "group"),
+    "unknown backbone": ("extract", {"backbone": "resnet51"}, "resnet51"),
+    "no weights": ("extract", {"backbone": "resnet18"}, "data/weights"),
+    "batch of zero": ("extract", {"batch_size": 0}, "--batch-size"),
+    "unknown precision": ("extract", {"precision": "fp8"}, "'fp8' is not one of"),
+    "size in words": ("extract", {"image_size": "big"}, "--image-size"),
+    "beta of zero": ("aggregate", {"beta": 0}, "above 0"),
+    "beta below zero": ("aggregate", {"beta": -1}, "above 0"),
+    "beta not a number": ("aggregate", {"beta": "nan"}, "finite"),
+    "alpha below zero": ("personalize", {"alpha": -0.1}, "--alpha"),
+    "alpha infinite": ("personalize", {"alpha": "inf"}, "finite"),
+    "missing input": ("gram", {"features": "data/gone.h5"}, "data/gone.h5 does not exist"),
+    "another artifact": ("gram", {"features": "data/index.h5"}, "'features/1' is needed"),
+    "not an artifact": ("evaluate", {"heads": "params.yaml"}, "params.yaml is corrupt"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_a_sentence(shared, case):
+    stage, flags, words = BAD[case]
+    assert words in fails(shared, stage, **flags)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "flag"),
+    [
+        ("partition", "index", "index"),
+        ("extract", "images", "images"),
+        ("gram", "clients", "clients_file"),
+        ("gram", "features", "features"),
+        ("aggregate", "uploads", "uploads"),
+        ("personalize", "server", "server"),
+        ("evaluate", "heads", "heads"),
+    ],
+)
+def test_a_truncated_input_is_named(shared, tmp_path, stage, name, flag):
+    cut = tmp_path / f"{name}.h5"
+    cut.write_bytes((shared / "data" / f"{name}.h5").read_bytes()[:-600])
+    assert f"{name}.h5 is corrupt or truncated" in fails(shared, stage, **{flag: cut})
+
+
+def test_inputs_of_different_runs_are_refused(shared, tmp_path):
+    """Features of fewer samples than the clients hold."""
+    short = tmp_path / "features.h5"
+    with h5py.File(shared / "data" / "features.h5") as old:
+        facts, rows = dict(old.attrs), old["feature"][:100]
+    with create(short, "features", facts) as file:
+        put(file, "feature", rows)
+    for stage in ("gram", "personalize", "evaluate"):
+        assert "dvc repro" in fails(shared, stage, features=short)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"y_train": np.arange(12) % 3 * 2}, "label"),
+        ({"y_train": np.arange(12) / 2}, "label"),
+        ({"y_train": np.arange(11) % 3}, "y_train"),
+        ({"x_train": np.zeros((12, 4, 4))}, "uint8"),
+    ],
+)
+def test_bad_arrays_are_refused(shared, tmp_path, arrays, words):
+    good = {
+        "x_train": np.zeros((12, 4, 4), np.uint8),
+        "y_train": np.arange(12) % 3,
+        "x_test": np.zeros((6, 4, 4), np.uint8),
+        "y_test": np.arange(6) % 3,
+    }
+    np.savez(tmp_path / "bad.npz", **good | arrays)
+    assert words in fails(shared, "prepare", dataset="npz", path=tmp_path / "bad.npz")
+
+
+def test_a_full_disk_is_a_sentence_and_loses_nothing(finished, tmp_path):
+    """The whole project on a real file system that is nearly full."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        project = tmp_path / "project"
+        ignore = shutil.ignore_patterns("cache", "tmp", "*.png")
+        shutil.copytree(finished, project, symlinks=True, ignore=ignore)
+        filler = project / "filler"
+        free = shutil.disk_usage(project).free
+        filler.write_bytes(b"\0" * (free - 8192))
+        for stage in ("prepare", "gram", "aggregate", "personalize"):
+            assert "The disk is full" in fails(project, stage), stage
+        filler.unlink()
+        command(project, *stage_command(project, "aggregate"))
+        assert contents(project)["data/server.h5"] == contents(finished)["data/server.h5"]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_features_that_are_not_finite_are_refused(shared, tmp_path):
+    """Weights that make NaN: the sample is named."""
+    import safetensors.torch
+    import timm
+
+    state = timm.create_model("resnet10t", num_classes=0).state_dict()
+    state["conv1.0.weight"] *= float("nan")
+    safetensors.torch.save_file(state, tmp_path / "resnet10t.safetensors")
+    said = fails(
+        shared, "extract", backbone="resnet10t", weights=tmp_path, image_size=32, device="cpu"
+    )
+    assert "sample 0" in said
+
+
+def test_help_describes_every_flag(shared):
+    for stage in (
+        "prepare",
+        "partition",
+        "extract",
+        "gram",
+        "aggregate",
+        "personalize",
+        "evaluate",
+    ):
+        words = [sys.executable, "-m", f"stages.{stage}", "--help"]
+        done = subprocess.run(words, cwd=shared, env=ENVIRONMENT, capture_output=True, text=True)
+        assert done.returncode == 0
+        flags = [line for line in done.stdout.splitlines() if "--" in line]
+        assert all(len(line.replace("│", "").split()) > 3 for line in flags), done.stdout
+
+
+def test_saturation_is_counted_and_explained(finished, tmp_path):
+    project = shutil.copytree(finished, tmp_path / "project", symlinks=True)
+    out = tmp_path / "features.h5"
+    done = command(project, *stage_command(project, "extract", feature_range=0.01, out=out))
+    with reading(out, "features") as file:
+        limit = np.abs(read(file, "feature")).max()
+        assert limit == 32767
+        assert file.attrs["saturated"] > 0
+    assert "set extract.feature-range to at least" in done.stderr
