@@ -3,9 +3,8 @@
 `python -m benchmarks.gram_stage [--samples 50000 --features 768 --clients 100]`
 
 The bare rate is BLAS alone on one float64 matrix in memory, on as many cores. `computing` checks
-and
-reads the HDF5 files, sorts rows by client, converts, multiplies, sums classes and packs triangles.
-`all` also writes the uploads: checksums, a hash, and a sync to disk.
+and reads the HDF5 files, sorts rows by client, converts, multiplies, sums classes and packs
+triangles. `all` also writes the uploads: checksums, a hash, and a sync to disk.
 """
 
 import argparse

@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 CHUNK_ROWS = 256
 CHUNK_BYTES = 1 << 20
 USER_BLOCK = 512
-FIRST_LINE = re.compile(rb"pfl artifact (\S+/\d+) sha256 ([0-9a-f]{64})\n\0*")
+FIRST_LINE = re.compile(rb"pfl artifact ([!-~]+/[0-9]+) sha256 ([0-9a-f]{64})\n\0*")
 
 Attribute = str | int | float
 
