@@ -146,7 +146,9 @@ def reserve(
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
     if len(shape) == 1:
-        return (min(shape[0], CHUNK_BYTES // dtype.itemsize),)
+        # Equal parts: HDF5 stores the last chunk whole, however little of it is used.
+        parts = -(-shape[0] * dtype.itemsize // CHUNK_BYTES)
+        return (-(-shape[0] // parts),)
     row = math.prod(shape[1:]) * dtype.itemsize
     rows = max(1, min(shape[0], CHUNK_ROWS, CHUNK_BYTES // row))
     return (rows, *shape[1:])
