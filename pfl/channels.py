@@ -1,6 +1,6 @@
 """Channel decoupling: which entries of a network a client keeps, and which it shares.
 
-CD2-pFed [arXiv 2204.03880, section 3.2] divides the channels of every layer: a share p of them is
+CD2-pFed [arXiv 2204.03880] divides the channels of every layer: a share p of them is
 private, 1 − p shared. With C channels, the first C − n are shared and the last n private,
 
     n = min(⌈p C⌉, C − 1) for 0 < p < 1,    n = 0 at p = 0,    n = C at p = 1,

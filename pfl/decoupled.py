@@ -1,6 +1,6 @@
 """A decoupled network and its two sub-networks in one forward pass.
 
-The network g(w_i, w_0) of CD2-pFed [arXiv 2204.03880, section 3.2] contains a shared sub-network
+The network g(w_i, w_0) of CD2-pFed [arXiv 2204.03880] contains a shared sub-network
 g(w_0) and a private one g(w_i): in each layer, the weights that lead from channels of the part to
 channels of the part, W[shared, shared] and W[private, private]. Both see the whole image and score
 every class, the bias of the class scores being common.
