@@ -56,10 +56,14 @@ def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int
             if number % evaluate_every == 0 or number == problem.training.rounds:
                 history[-1] |= _means(score_clients(problem, federation, run))
             save_federation(folder / STATE, federation, {"history": history})
-        played = federation.round - before
-        seconds = time.monotonic() - start
-        log.info("%d rounds in %.1f s, tests of clients included.", played, seconds)
+        _log_time(federation.round - before, time.monotonic() - start)
         return _tested(problem, federation, history, run)
+
+
+def _log_time(rounds: int, seconds: float) -> None:
+    """Tell how long it took; not in the reports, whose bytes only depend on what was computed."""
+    if rounds:
+        log.info("%d rounds in %.1f s, %.2f s a round.", rounds, seconds, seconds / rounds)
 
 
 def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:

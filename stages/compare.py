@@ -10,12 +10,11 @@ from pfl.comparison import compare as gather
 from pfl.comparison import comparison_csv, comparison_json, rounds_of
 from pfl.comparison_figures import draw_comparison, draw_rounds
 from stages._run import run
-from stages._section import read_section
 
 
 def compare(
-    methods: Annotated[str, typer.Option(help="FILE:SECTION whose keys are the methods.")],
-    seeds: Annotated[str, typer.Option(help="FILE:SECTION that lists the seeds.")],
+    methods: Annotated[list[str], typer.Option(help="A method; may be given again.")],
+    seeds: Annotated[list[int], typer.Option(help="A seed; may be given again.")],
     runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
     fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
     report: Annotated[
@@ -24,16 +23,15 @@ def compare(
     ],
 ) -> None:
     """Compare the methods' last rounds, and FedHiP's heads."""
-    names, numbers = list(read_section(methods, dict)), read_section(seeds, list)
-    table = gather(runs, names, numbers, fedhip)
+    table = gather(runs, methods, seeds, fedhip)
     write_text(report / "comparison.csv", comparison_csv(table))
     write_text(report / "comparison.json", comparison_json(table))
     draw_comparison(report / "comparison.png", table)
     curves = {
         name: [
-            rounds_of(runs / name / f"seed-{seed}" / "rounds.csv", "local-test") for seed in numbers
+            rounds_of(runs / name / f"seed-{seed}" / "rounds.csv", "local-test") for seed in seeds
         ]
-        for name in names
+        for name in methods
     }
     draw_rounds(report / "rounds.png", curves)
 

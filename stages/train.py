@@ -90,7 +90,7 @@ def train(
         weight_decay=weight_decay, fraction=fraction, dropout=dropout,
         bf16=precision is Precision.bf16,
     )  # fmt: skip
-    values = read_section(settings, dict)
+    values = read_section(settings)
     holdout = Holdout(validation_fraction, external_group, seed)
     held, data = _load(images, index, clients_file, image_size, holdout, augment)
     problem = _problem(method, values, network, training, data, training_device(device.value))

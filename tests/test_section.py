@@ -14,13 +14,12 @@ def place(tmp_path):
 
 
 def test_a_section_is_read(place):
-    assert read_section(f"{place}:train.fedper", dict) == {"private-layers": 1}
-    assert list(read_section(f"{place}:train", dict)) == ["fedper", "fedavg"]
-    assert read_section(f"{place}:seeds", list) == [0, 2]
+    assert read_section(f"{place}:train.fedper") == {"private-layers": 1}
+    assert list(read_section(f"{place}:train")) == ["fedper", "fedavg"]
 
 
 def test_an_empty_section_is_empty(place):
-    assert read_section(f"{place}:train.fedavg", dict) == {}
+    assert read_section(f"{place}:train.fedavg") == {}
 
 
 @pytest.mark.parametrize(
@@ -28,18 +27,16 @@ def test_an_empty_section_is_empty(place):
 )
 def test_a_section_must_be_there(place, section):
     with pytest.raises(InputError, match="cannot be read"):
-        read_section(f"{place}:{section}", dict)
+        read_section(f"{place}:{section}")
 
 
 def test_a_file_must_be_there_and_be_yaml(place):
     place.write_text("a: [1")
     for name in (place, place.with_name("other.yaml")):
         with pytest.raises(InputError, match="cannot be read"):
-            read_section(f"{name}:train", dict)
+            read_section(f"{name}:train")
 
 
 def test_a_section_has_a_form(place):
     with pytest.raises(InputError, match="must be names with values"):
-        read_section(f"{place}:seeds", dict)
-    with pytest.raises(InputError, match="must be a list"):
-        read_section(f"{place}:train", list)
+        read_section(f"{place}:seeds")

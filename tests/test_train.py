@@ -98,7 +98,7 @@ def line(inputs, folder, method, **changes):
     return [sys.executable, "-m", "stages.train", *flags]
 
 
-@pytest.mark.parametrize("method", PARAMS["train"])
+@pytest.mark.parametrize("method", PARAMS["compare"]["methods"])
 def test_every_method_of_the_parameters_runs(call, tmp_path, method):
     files = call(method)
     told = json.loads(files["metrics.json"])
