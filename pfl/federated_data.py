@@ -1,0 +1,111 @@
+"""From images and a deal to what each client trains with and everybody is tested with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from pfl.clients import Clients
+from pfl.errors import InputError
+from pfl.index import Index
+from pfl.streams import stream
+from pfl.training_data import ClientData, TestData, normalization
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """What is kept from training.
+
+    Attributes:
+        validation_fraction: share in [0, 1) of each client's training samples, rounded down.
+        external_group: name of a group that no client trains with, empty for none.
+        seed: of the choice of validation samples.
+    """
+
+    validation_fraction: float
+    external_group: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """The result: ``clients`` train, ``tests`` do not; labels are below ``classes``."""
+
+    clients: tuple[ClientData, ...]
+    tests: TestData
+    classes: int
+
+
+def federate(
+    index: Index,
+    held: Clients,
+    pixels: UInt8[Tensor, "n h w c"],
+    holdout: Holdout,
+    augment: bool,
+) -> FederatedData:
+    """Deal the images to the clients.
+
+    Mean and standard deviation, by which all images are normalized, are those of the clients'
+    training samples alone.
+
+    Raises:
+        InputError: nobody has training samples, there are no test samples, or the group held out
+            does not exist.
+    """
+    external = _external(index, holdout.external_group)
+    training, validation = _parts(held, external, holdout)
+    test = np.flatnonzero(index.test & ~external)
+    if not any(len(rows) for rows in training) or not len(test):
+        what = "test" if any(len(rows) for rows in training) else "training"
+        raise InputError(
+            f"There are no {what} samples left: give prepare data with such samples, or choose "
+            "another rounds.external-group or rounds.validation-fraction."
+        )
+    mean, std = normalization(pixels[torch.from_numpy(rows)] for rows in training if len(rows))
+    label = torch.from_numpy(index.label.astype(np.int64))
+    everything = ClientData(pixels, label, mean, std, augment)
+    own = [rows[~external[rows]] for rows in map(held.test.of, range(held.test.clients))]
+    return FederatedData(
+        tuple(_take(everything, rows) for rows in training),
+        TestData(
+            validation=tuple(_take(everything, rows) for rows in validation),
+            pooled=_take(everything, test),
+            own=tuple(torch.from_numpy(np.searchsorted(test, rows)) for rows in own),
+            external=_take(everything, np.flatnonzero(external)) if external.any() else None,
+        ),
+        len(index.classes),
+    )
+
+
+def _take(everything: ClientData, rows: Int[np.ndarray, " m"]) -> ClientData:
+    return everything.take(torch.from_numpy(rows))
+
+
+def _external(index: Index, name: str) -> np.ndarray:
+    """Mask of the samples of the group held out."""
+    if not name:
+        return np.zeros(len(index.label), bool)
+    if name not in index.groups:
+        raise InputError(
+            f"rounds.external-group is '{name}', which is no group of these data: choose one of "
+            f"{', '.join(index.groups)}, or leave it empty."
+        )
+    return np.equal(index.group, index.groups.index(name))
+
+
+def _parts(
+    held: Clients, external: np.ndarray, holdout: Holdout
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Training and validation samples of each client, in ascending order."""
+    training, validation = [], []
+    for client in range(held.train.clients):
+        rows = held.train.of(client)
+        rows = np.sort(rows[~external[rows]])
+        generator = stream(holdout.seed, "validation", client)
+        order = torch.randperm(len(rows), generator=generator).numpy()
+        cut = int(len(rows) * holdout.validation_fraction)
+        validation.append(rows[np.sort(order[:cut])])
+        training.append(rows[np.sort(order[cut:])])
+    return training, validation

@@ -1,0 +1,88 @@
+"""What one run of one method leaves to be read: rounds, clients, and a few numbers for all."""
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+from jaxtyping import Float
+
+from pfl.clients import Clients
+from pfl.ensemble import EnsembleScore
+from pfl.experiment import Result, Row
+from pfl.metrics import summarize
+from pfl.rounds import Problem
+from pfl.tables import DIGITS, csv_text
+
+FIRST = ["round", "clients", "upload-bytes"]
+LAST = ["validation", "local-test", "new-test"]
+
+
+def rounds_csv(history: list[Row]) -> str:
+    """One line a round; what was not measured then is an empty cell.
+
+    Loss terms and ``train:accuracy`` are means over the samples as they were trained with;
+    ``validation`` and ``local-test`` are means over clients; ``new-test`` is the ensemble by mean
+    probability. How long a round took is in the log: here, equal runs give equal bytes.
+    """
+    terms = dict.fromkeys(name for row in history for name in row if name.startswith("train:"))
+    names = [*FIRST, *terms, *(name for name in LAST if any(name in row for row in history))]
+    return csv_text(names, ([row.get(name, math.nan) for name in names] for row in history))
+
+
+def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
+    """One line a client: sizes, and its model's accuracy after the last round."""
+    tests, scores = problem.tests, result.clients
+    columns = {
+        "client": range(len(problem.clients)),
+        "train": [len(data) for data in problem.clients],
+        "validation": [len(data) for data in tests.validation],
+        "test": [len(rows) for rows in tests.own],
+        "classes": (held.train.count > 0).sum(1).tolist(),
+        "validation-accuracy": scores.validation.tolist(),
+        "local-test": scores.own.tolist(),
+        "single-test": result.ensembles.pooled.tolist(),
+    }
+    return csv_text(list(columns), zip(*columns.values(), strict=True))
+
+
+def metrics(problem: Problem, result: Result) -> dict[str, object]:
+    """Few numbers for all clients together, fit for JSON: after the last round, never the best.
+
+    ``local-test`` and ``validation`` have ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
+    :class:`pfl.metrics.Summary`; ``new-test`` and ``external-test`` the kinds of
+    :class:`pfl.ensemble.EnsembleScore`. Unknown is null.
+    """
+    tests = problem.tests
+    own = [len(rows) for rows in tests.own]
+    held_back = [len(data) for data in tests.validation]
+    external = result.ensembles.external
+    return {
+        "method": problem.algorithm.name,
+        "seed": problem.training.seed,
+        "rounds": problem.training.rounds,
+        "local-test": _summary(result.clients.own, own),
+        "new-test": _ensemble(result.ensembles.new),
+        "external-test": None if external is None else _ensemble(external),
+        "validation": _summary(result.clients.validation, held_back) if any(held_back) else None,
+        "upload-bytes": int(sum(row["upload-bytes"] for row in result.history)),
+        "clients": len(own),
+        "clients-without-training": sum(len(data) == 0 for data in problem.clients),
+        "clients-without-test": sum(count == 0 for count in own),
+    }
+
+
+def _summary(values: Float[np.ndarray, " clients"], samples: list[int]) -> dict[str, float | None]:
+    """Summary over the clients that have both a model and such samples."""
+    counted = np.where(np.isnan(values), 0, np.asarray(samples))
+    return _kebab(asdict(summarize(values, counted)))
+
+
+def _ensemble(score: EnsembleScore) -> dict[str, float | None]:
+    return _kebab(asdict(score))
+
+
+def _kebab(values: dict[str, float]) -> dict[str, float | None]:
+    return {
+        name.replace("_", "-"): None if math.isnan(value) else round(value, DIGITS)
+        for name, value in values.items()
+    }

@@ -1,0 +1,40 @@
+"""compare: every method side by side, means and standard deviations over seeds."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.artifacts import write_text
+from pfl.comparison import compare as gather
+from pfl.comparison import comparison_csv, comparison_json, rounds_of
+from pfl.comparison_figures import draw_comparison, draw_rounds
+from stages._run import run
+
+
+def compare(
+    methods: Annotated[list[str], typer.Option(help="A method; may be given again.")],
+    seeds: Annotated[list[int], typer.Option(help="A seed; may be given again.")],
+    runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
+    fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
+    report: Annotated[
+        Path,
+        typer.Option(help="Output folder: comparison.csv, comparison.json, and two figures."),
+    ],
+) -> None:
+    """Compare the methods' last rounds, and FedHiP's heads."""
+    table = gather(runs, methods, seeds, fedhip)
+    write_text(report / "comparison.csv", comparison_csv(table))
+    write_text(report / "comparison.json", comparison_json(table))
+    draw_comparison(report / "comparison.png", table)
+    curves = {
+        name: [
+            rounds_of(runs / name / f"seed-{seed}" / "rounds.csv", "local-test") for seed in seeds
+        ]
+        for name in methods
+    }
+    draw_rounds(report / "rounds.png", curves)
+
+
+if __name__ == "__main__":
+    run(compare)

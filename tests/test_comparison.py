@@ -1,0 +1,100 @@
+"""Methods side by side: plain means and deviations of what the runs measured."""
+
+import csv
+import io
+import json
+import statistics
+
+import pytest
+
+from pfl.comparison import HEADS, compare, comparison_csv, comparison_json, rounds_of
+from pfl.comparison_figures import draw_comparison, draw_rounds
+from pfl.errors import InputError
+
+ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average", "single")
+
+
+def run_metrics(value, external=False, validation=None):
+    return {
+        "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
+        "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
+        "external-test": dict.fromkeys(ENSEMBLE, value / 3) if external else None,
+        "validation": validation and {"mean": validation},
+        "upload-bytes": 1000,
+    }
+
+
+@pytest.fixture
+def reports(tmp_path):
+    """Two methods with three seeds, and FedHiP."""
+    values = {"fedavg": (0.5, 0.6, 0.4), "local": (0.7, 0.7, None)}
+    for method, numbers in values.items():
+        for seed, value in enumerate(numbers):
+            folder = tmp_path / "train" / method / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            found = run_metrics(value or 0.7, external=method == "fedavg", validation=value)
+            (folder / "metrics.json").write_text(json.dumps(found))
+            (folder / "rounds.csv").write_text(f"round,local-test\n1,\n2,{value or 0.7}\n")
+    (tmp_path / "fedhip").mkdir()
+    head = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8, "global-test": None}
+    (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(dict.fromkeys(HEADS, head)))
+    return tmp_path
+
+
+def gather(reports, methods=("fedavg", "local")):
+    return compare(reports / "train", methods, (0, 1, 2), reports / "fedhip")
+
+
+def test_means_and_deviations_are_over_the_runs(reports):
+    table = json.loads(comparison_json(gather(reports)))
+    values = [0.5, 0.6, 0.4]
+    assert table["fedavg"]["local-test"] == {"mean": 0.5, "std": round(statistics.stdev(values), 6)}
+    assert table["fedavg"]["new-test:vote"]["mean"] == pytest.approx(0.52)
+    assert table["fedavg"]["external-test"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
+    assert table["local"]["external-test"] == {"mean": None, "std": None}
+    assert table["local"]["validation"] == {"mean": 0.7, "std": 0.0}
+    assert table["fedhip:global"]["local-test"] == {"mean": 0.9, "std": None}
+    assert table["fedhip:local"]["new-test"] == {"mean": None, "std": None}
+    assert [row["seeds"] for row in table.values()] == [3, 3, 1, 1, 1]
+
+
+def test_the_table_and_the_json_tell_the_same(reports):
+    table = gather(reports)
+    lines = {row["method"]: row for row in csv.DictReader(io.StringIO(comparison_csv(table)))}
+    told = json.loads(comparison_json(table))
+    assert lines.keys() == told.keys()
+    for method, row in told.items():
+        for name, entry in row.items():
+            if name != "seeds":
+                for column, value in ((name, entry["mean"]), (f"{name}:std", entry["std"])):
+                    found = lines[method][column]
+                    assert (float(found) if found else None) == value
+
+
+def test_only_the_methods_asked_for_are_told(reports):
+    names = [row.method for row in gather(reports, ("local",))]
+    assert names == ["local", *(f"fedhip:{head}" for head in HEADS)]
+
+
+def test_what_is_missing_is_named(reports):
+    (reports / "train" / "local" / "seed-1" / "metrics.json").unlink()
+    with pytest.raises(InputError, match=r"seed-1/metrics\.json is missing or damaged"):
+        gather(reports)
+
+
+def test_rounds_are_read_without_empty_cells(reports):
+    path = reports / "train" / "fedavg" / "seed-0" / "rounds.csv"
+    assert rounds_of(path, "local-test") == {2: 0.5}
+    assert rounds_of(path, "validation") == {}
+
+
+def test_figures_depend_on_the_numbers_alone(reports, tmp_path):
+    for name in ("one", "two"):
+        draw_comparison(tmp_path / f"{name}.png", gather(reports))
+        draw_rounds(tmp_path / f"{name}-rounds.png", {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]})
+    for ending in (".png", "-rounds.png"):
+        first, second = (tmp_path / f"{name}{ending}" for name in ("one", "two"))
+        assert first.read_bytes() == second.read_bytes()
+        assert first.stat().st_size > 5000
+    draw_comparison(tmp_path / "other.png", gather(reports, ("local",)))
+    assert (tmp_path / "other.png").read_bytes() != (tmp_path / "one.png").read_bytes()

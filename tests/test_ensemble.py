@@ -1,0 +1,158 @@
+"""Tests of the models: own, pooled and external, against plain loops."""
+
+from dataclasses import replace
+from functools import partial
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from pfl import baselines
+from pfl.ensemble import Tally, WeightAverage, able_clients, predict, score_clients, score_ensembles
+from pfl.split import merge
+from pfl.workers import workers
+from tests.federations import SIZES, equal, images, network, play, problem
+
+ABLE = [0, 1, 3, 4]
+FINE_TUNED = partial(baselines.fedavg_ft, epochs=2, learning_rate=0.05)
+
+
+def scores(of, processes=1):
+    federation, _ = play(of)
+    with workers(of, processes) as run:
+        return score_clients(of, federation, run), score_ensembles(of, federation, run), federation
+
+
+def models(of, federation):
+    """Each able client's merged model, by a plain loop."""
+    for client in ABLE:
+        member = federation.members[client]
+        model = network()
+        split = of.split(member.last)
+        model.load_state_dict(merge(federation.shared, member.private, split))
+        yield client, model
+
+
+def probabilities(model, data):
+    model.eval()
+    with torch.no_grad():
+        return model(data.normalized(data.pixels)).softmax(1).double().numpy()
+
+
+def right(scores, data):
+    return float((scores.argmax(1) == data.label.numpy()).mean())
+
+
+@pytest.mark.parametrize("make", [baselines.fedavg, baselines.local])
+def test_scores_are_those_of_a_plain_loop(make):
+    of = problem(make, external=7)
+    clients, ensembles, federation = scores(of)
+    tests = of.tests
+    for client, model in models(of, federation):
+        own = tests.pooled.take(tests.own[client])
+        assert clients.own[client] == right(probabilities(model, own), own)
+        kept = tests.validation[client]
+        assert clients.validation[client] == right(probabilities(model, kept), kept)
+        assert ensembles.pooled[client] == right(probabilities(model, tests.pooled), tests.pooled)
+    for data, score in ((tests.pooled, ensembles.new), (tests.external, ensembles.external)):
+        each = [probabilities(model, data) for _, model in models(of, federation)]
+        assert score.mean_probability == right(sum(each), data)
+        assert score.mean_log_probability == right(sum(np.log(p) for p in each), data)
+        assert score.vote == right(sum(np.eye(3)[p.argmax(1)] for p in each), data)
+        assert score.single == pytest.approx(np.mean([right(p, data) for p in each]))
+
+
+def test_who_has_no_samples_has_no_score():
+    of = problem(baselines.local)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    own = [nothing if client == 1 else rows for client, rows in enumerate(of.tests.own)]
+    validation = (*of.tests.validation[:3], images(0), images(0))
+    of = replace(of, tests=replace(of.tests, own=own, validation=validation))
+    clients, ensembles, _ = scores(of)
+    assert np.isnan(clients.own).tolist() == [False, True, True, False, False]
+    assert np.isnan(clients.validation).tolist() == [False, False, True, True, True]
+    assert np.isnan(ensembles.pooled).tolist() == [False, False, True, False, False]
+    assert able_clients(of) == ABLE
+    assert ensembles.external is None
+
+
+def test_one_shared_model_is_its_own_ensemble():
+    _, ensembles, _ = scores(problem(baselines.fedavg))
+    new = ensembles.new
+    assert new.mean_probability == new.vote == new.weight_average == new.single
+    assert len(set(ensembles.pooled[ABLE])) == 1
+
+
+@pytest.mark.parametrize("make", [baselines.local, FINE_TUNED])
+def test_the_number_of_workers_changes_no_score(make):
+    one, two = (scores(problem(make), processes) for processes in (1, 2))
+    assert np.array_equal(one[0].own, two[0].own, equal_nan=True)
+    assert np.array_equal(one[1].pooled, two[1].pooled, equal_nan=True)
+    assert one[1].new == two[1].new
+
+
+def test_fine_tuned_models_are_tested_as_they_are_used():
+    tuned = problem(partial(baselines.fedavg_ft, epochs=30, learning_rate=0.1))
+    plain = problem(baselines.fedavg)
+    _, ours, federation = scores(tuned)
+    _, theirs, same = scores(plain)
+    assert equal(federation.shared, same.shared)
+    assert len(set(ours.pooled[ABLE])) > 1 == len(set(theirs.pooled[ABLE]))
+
+
+def test_the_weight_average_counts_samples():
+    of = problem(baselines.local)
+    federation, _ = play(of)
+    average = WeightAverage()
+    for client, model in models(of, federation):
+        average.add(model.state_dict(), float(SIZES[client]))
+    mean = network()
+    mean.load_state_dict(average.state())
+    for name, value in average.state().items():
+        expected = sum(SIZES[c] * m.state_dict()[name] for c, m in models(of, federation))
+        torch.testing.assert_close(value, expected / sum(SIZES))
+    _, ensembles, _ = scores(of)
+    expected = right(probabilities(mean, of.tests.pooled), of.tests.pooled)
+    assert ensembles.new.weight_average == expected
+
+
+@given(st.integers(0, 99), st.lists(st.floats(0.5, 100), min_size=1, max_size=5))
+def test_the_weight_average_of_equal_states_is_that_state(seed, weights):
+    state = network(normalized=True, seed=seed).state_dict()
+    average = WeightAverage()
+    for weight in weights:
+        average.add(state, weight)
+    assert equal(average.state(), state)
+
+
+@given(
+    hnp.arrays(np.float32, (3, 6, 4), elements=st.floats(-50, 50, width=32)),
+    hnp.arrays(np.int64, 6, elements=st.integers(0, 3)),
+)
+def test_a_tally_counts_probabilities_and_votes(logits, label):
+    tally = Tally(label)
+    for one in logits:
+        tally.add(one)
+    np.testing.assert_allclose(tally.probability.sum(1), 3)
+    assert (tally.votes.sum(1) == 3).all()
+    assert tally.single == [float((one.argmax(1) == label).mean()) for one in logits]
+
+
+def test_votes_that_tie_go_to_the_lower_class():
+    tally = Tally(np.array([0, 0]))
+    tally.add(np.array([[0, 9, 0], [9, 0, 0]], np.float32))
+    tally.add(np.array([[1, 0, 0], [0, 0, 1]], np.float32))
+    score = tally.score(np.zeros((2, 3), np.float32))
+    assert score.vote == 1.0
+    assert score.mean_probability == 0.5
+
+
+def test_predictions_do_not_train():
+    model = network(normalized=True)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    logits = predict(model, images(9))
+    assert logits.shape == (9, 3)
+    assert equal(model.state_dict(), before)

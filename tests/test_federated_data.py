@@ -1,0 +1,96 @@
+"""Who trains with what: disjoint parts, and no test or external sample among them."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from pfl.clients import Clients, deal
+from pfl.errors import InputError
+from pfl.federated_data import Holdout, federate
+from pfl.index import TEST, TRAIN, Index
+
+COUNT, CLASSES, CLIENTS = 60, 3, 4
+
+
+def inputs(seed=0, clients=CLIENTS):
+    """Images whose number is in their first pixel, two groups, some test samples of nobody."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(CLASSES, size=COUNT).astype(np.int32)
+    split = np.repeat([TRAIN, TEST], COUNT // 2).astype(np.uint8)
+    group = rng.integers(2, size=COUNT).astype(np.int32)
+    index = Index(label, split, group, ("a", "b", "c"), ("left", "right"))
+    halves = np.arange(COUNT // 2), np.arange(COUNT // 2, COUNT)
+    owners = rng.integers(0, clients, COUNT // 2), rng.integers(-1, clients, COUNT // 2)
+    deals = [
+        deal(owner, rows, label[rows], clients, CLASSES)
+        for owner, rows in zip(owners, halves, strict=True)
+    ]
+    pixels = torch.from_numpy(rng.integers(0, 256, (COUNT, 3, 3, 1), dtype=np.uint8))
+    pixels[:, 0, 0, 0] = torch.arange(COUNT)
+    return index, Clients(*deals), pixels
+
+
+def numbers(data):
+    return data.pixels[:, 0, 0, 0].tolist()
+
+
+@given(st.integers(0, 99), st.floats(0, 0.99), st.sampled_from(["", "left", "right"]))
+def test_parts_are_disjoint_and_complete(seed, fraction, group):
+    index, held, pixels = inputs(seed)
+    data = federate(index, held, pixels, Holdout(fraction, group, seed), False)
+    outside = set(np.flatnonzero(index.group == index.groups.index(group))) if group else set()
+    for client in range(CLIENTS):
+        mine = set(held.train.of(client).tolist()) - outside
+        train, kept = numbers(data.clients[client]), numbers(data.tests.validation[client])
+        assert sorted(train + kept) == sorted(mine)
+        assert len(kept) == int(len(mine) * fraction)
+        own = numbers(data.tests.pooled.take(data.tests.own[client]))
+        assert sorted(own) == sorted(set(held.test.of(client).tolist()) - outside)
+    assert numbers(data.tests.pooled) == sorted(set(np.flatnonzero(index.test)) - outside)
+    assert (numbers(data.tests.external) if group else []) == sorted(outside)
+
+
+def test_labels_and_statistics_are_those_of_the_samples():
+    index, held, pixels = inputs()
+    data = federate(index, held, pixels, Holdout(0.2, "left", 0), True)
+    training = np.sort(np.concatenate([numbers(client) for client in data.clients]))
+    scaled = pixels[training].double() / 255
+    for part in (*data.clients, data.tests.pooled, data.tests.external):
+        assert np.array_equal(part.label.numpy(), index.label[numbers(part)])
+        torch.testing.assert_close(part.mean.double(), scaled.mean((0, 1, 2)))
+        torch.testing.assert_close(part.std.double(), scaled.std((0, 1, 2), correction=0))
+    assert data.classes == CLASSES
+
+
+def test_validation_parts_are_drawn_by_the_seed():
+    index, held, pixels = inputs()
+    parts = [
+        [
+            numbers(part)
+            for part in federate(
+                index, held, pixels, Holdout(0.5, "", seed), False
+            ).tests.validation
+        ]
+        for seed in (0, 0, 1)
+    ]
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_a_group_held_out_must_exist():
+    with pytest.raises(InputError, match="left, right"):
+        federate(*inputs(), Holdout(0.0, "middle", 0), False)
+
+
+def test_somebody_must_train_and_something_must_be_tested():
+    index, held, pixels = inputs()
+    alone = Index(index.label, index.split, np.zeros(COUNT, np.int32), index.classes, ("all",))
+    with pytest.raises(InputError, match="no training samples"):
+        federate(alone, held, pixels, Holdout(0.0, "all", 0), False)
+    nobody = deal(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), CLIENTS, CLASSES)
+    trained = Index(
+        index.label, np.zeros(COUNT, np.uint8), index.group, index.classes, index.groups
+    )
+    with pytest.raises(InputError, match="no test samples"):
+        federate(trained, Clients(held.train, nobody), pixels, Holdout(0.0, "", 0), False)
