@@ -53,7 +53,7 @@ def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int
         for number in _rounds(problem, before):
             federation, summary = play_round(problem, federation, run)
             history.append(_row(summary))
-            if number % evaluate_every == 0 or number == problem.training.rounds:
+            if number % evaluate_every == 0 and number < problem.training.rounds:
                 history[-1] |= _means(score_clients(problem, federation, run))
             save_federation(folder / STATE, federation, {"history": history})
         _log_time(federation.round - before, time.monotonic() - start)
@@ -69,7 +69,7 @@ def _log_time(rounds: int, seconds: float) -> None:
 def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:
     clients = score_clients(problem, federation, run)
     ensembles = score_ensembles(problem, federation, run)
-    history[-1]["new-test"] = ensembles.new.mean_probability
+    history[-1] |= _means(clients) | {"new-test": ensembles.new.mean_probability}
     return Result(federation, history, clients, ensembles)
 
 

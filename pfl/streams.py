@@ -14,7 +14,8 @@ def stream(seed: int, purpose: str, *numbers: int) -> torch.Generator:
     """The generator of a purpose (``"train"``, say), and of a round and a client if given.
 
     Its seed is the first word of NumPy's ``SeedSequence`` of all of them, which keeps streams of
-    neighboring numbers apart.
+    neighboring numbers apart; with their count, since it does not tell a final 0 from nothing.
     """
-    words = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *numbers])
+    name = [seed, zlib.crc32(purpose.encode()), len(numbers), *numbers]
+    words = np.random.SeedSequence(name)
     return torch.Generator().manual_seed(int(words.generate_state(1, np.uint64)[0] >> 1))
