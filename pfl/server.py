@@ -1,7 +1,7 @@
 """What the server sends back to every client, as the artifact ``server.h5``.
 
 ``gram``, ``cross`` and ``count`` are the exact integer sums over all clients; ``head`` is the
-global head G in float64. Nothing in it belongs to one client.
+global head G in float64. With few clients, or few others, sums tell much about each.
 """
 
 from pathlib import Path
