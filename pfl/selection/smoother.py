@@ -1,0 +1,84 @@
+"""What a kernel ridge fit leaves of its targets, for every ridge, from one spectrum."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from pfl.linalg import spectrum, syrk
+
+
+@dataclass(frozen=True)
+class Smoother:
+    """R(α) = (I + αK)⁻¹ for K = F Fᵀ and every α ≥ 0.
+
+    A ridge fit with penalty ρ to targets E leaves the residuals R(1/ρ) E. With fewer samples than
+    features, n < m, the (n, n) matrix K = Q Λ Qᵀ is decomposed, else FᵀF = U Λ Uᵀ, (m, m). In both
+    cases R(α) = o·I + Z diag(w) Zᵀ and K R(α) = Z diag(v) Zᵀ with
+
+        n < m:  Z = Q,   (n, n),  o = 0,  w = 1/(1 + αλ),   v = λ/(1 + αλ)
+        n ≥ m:  Z = F U, (n, m),  o = 1,  w = −α/(1 + αλ),  v = 1/(1 + αλ),
+
+    so a diagonal costs n·min(n, m) and R(α) E, (n, d), costs d times that.
+
+    Attributes:
+        basis: Z.
+        squares: Z ∘ Z.
+        values: λ.
+        whole: whether Z is an orthonormal basis of all samples (n < m).
+    """
+
+    basis: Float[np.ndarray, "n r"]
+    squares: Float[np.ndarray, "n r"]
+    values: Float[np.ndarray, " r"]
+    whole: bool
+
+    def project(self, targets: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "r d"]:
+        """ZᵀE, the same for every α."""
+        return self.basis.T @ targets
+
+    def residuals(
+        self,
+        alpha: float,
+        targets: Float[np.ndarray, "n d"],
+        projected: Float[np.ndarray, "r d"],
+    ) -> Float[np.ndarray, "n d"]:
+        """R(α) E from E and ZᵀE."""
+        inside = self.basis @ (self._weights(alpha)[:, None] * projected)
+        return inside if self.whole else targets + inside
+
+    def diagonal(self, alpha: float) -> Float[np.ndarray, " n"]:
+        """Diagonal of R(α): 1 − h_i for the ridge fit's leverages h."""
+        inside = self.squares @ self._weights(alpha)
+        return inside if self.whole else 1.0 + inside
+
+    def leverages(self, alpha: float) -> Float[np.ndarray, " n"]:
+        """Diagonal of K R(α)."""
+        kept = 1.0 + alpha * self.values
+        return self.squares @ (self.values / kept if self.whole else 1.0 / kept)
+
+    def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
+        """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
+        return self.basis * (factor @ (factor.T @ self.basis))
+
+    def diagonal_with(
+        self,
+        alpha: float,
+        diagonal: Float[np.ndarray, " n"],
+        overlap: Float[np.ndarray, "n r"],
+    ) -> Float[np.ndarray, " n"]:
+        """Diagonal of R(α) C from that of C and :meth:`overlap`."""
+        inside = overlap @ self._weights(alpha)
+        return inside if self.whole else diagonal + inside
+
+    def _weights(self, alpha: float) -> Float[np.ndarray, " r"]:
+        return (1.0 if self.whole else -alpha) / (1.0 + alpha * self.values)
+
+
+def smoother(features: Float[np.ndarray, "n m"]) -> Smoother:
+    """Decompose F Fᵀ by the smaller of its two Gram matrices."""
+    samples, width = features.shape
+    whole = samples < width
+    eigen = spectrum(syrk(features.T) if whole else syrk(features))
+    basis = eigen.vectors if whole else features @ eigen.vectors
+    return Smoother(basis, basis**2, eigen.values, whole)
