@@ -78,7 +78,6 @@ BAD = {
     "rho in words": ("personalize", {"rho": "much"}, "'much' must be auto or a finite number"),
     "unknown family": ("personalize", {"family": "best"}, "'best' is not one of"),
     "unknown criterion": ("personalize", {"criterion": "test"}, "'test' is not one of"),
-    "rho lost in rounding": ("personalize", {"family": "anchored", "rho": 1e-300}, "set rho to"),
     "missing input": ("gram", {"features": "data/gone.h5"}, "data/gone.h5 does not exist"),
     "another artifact": ("gram", {"features": "data/index.h5"}, "'features/1' is needed"),
     "not an artifact": ("evaluate", {"heads": "params.yaml"}, "params.yaml is corrupt"),

@@ -8,7 +8,7 @@ from pfl.selection.grid import decades
 
 # Grids, relative to the mean squared length of a sample's features, in values per factor of ten.
 RIDGES = (1e-3, 1e3, 4)  # rho of anchored heads and beta of local ones
-BETAS = (1.0, 1e4, 1)  # beta of equation (14)
+BETAS = (1e-1, 1e2, 1)  # beta of equation (14)
 ALPHAS = (1e-1, 1e4, 2)  # alpha of equation (14), a pure number
 
 
@@ -64,13 +64,13 @@ def candidates(settings: Settings, scale: float) -> tuple[Candidate, ...]:
         settings: a parameter with a value has that value only.
         scale: mean squared length of a sample's features, above 0.
     """
-    ridges = _grid(RIDGES, scale)[::-1]
+    ridges = ridge_grid(scale)[::-1]
     found = [Candidate(Family.GLOBAL)]
     if settings.family in (Family.ANCHORED, Family.AUTO):
         found += [Candidate(Family.ANCHORED, rho=r) for r in _fixed(settings.rho, ridges)]
     if settings.family in (Family.FEDHIP, Family.AUTO):
         betas = _fixed(settings.beta, _grid(BETAS, scale)[::-1])
-        alphas = _fixed(settings.alpha, _grid(ALPHAS, 1.0))
+        alphas = _fixed(settings.alpha, alpha_grid())
         found += [Candidate(Family.FEDHIP, alpha=a, beta=b) for a in alphas for b in betas]
     found += [Candidate(Family.LOCAL, beta=b) for b in _fixed(settings.beta, ridges)]
     return tuple(found)
@@ -79,6 +79,16 @@ def candidates(settings: Settings, scale: float) -> tuple[Candidate, ...]:
 def eligible(every: tuple[Candidate, ...], family: Family) -> tuple[int, ...]:
     """Numbers of the candidates of a family, ascending."""
     return tuple(i for i, one in enumerate(every) if family in (one.family, Family.AUTO))
+
+
+def ridge_grid(scale: float) -> list[float]:
+    """Values of ρ, and of a local head's β, ascending."""
+    return _grid(RIDGES, scale)
+
+
+def alpha_grid() -> list[float]:
+    """Values of α, ascending."""
+    return _grid(ALPHAS, 1.0)
 
 
 def _grid(span: tuple[float, float, int], scale: float) -> list[float]:

@@ -22,12 +22,14 @@ class Smoother:
     so a diagonal costs n·min(n, m) and R(α) E, (n, d), costs d times that.
 
     Attributes:
+        vectors: the eigenvectors, Q or U.
         basis: Z.
         squares: Z ∘ Z.
         values: λ.
         whole: whether Z is an orthonormal basis of all samples (n < m).
     """
 
+    vectors: Float[np.ndarray, "r r"]
     basis: Float[np.ndarray, "n r"]
     squares: Float[np.ndarray, "n r"]
     values: Float[np.ndarray, " r"]
@@ -57,6 +59,16 @@ class Smoother:
         kept = 1.0 + alpha * self.values
         return self.squares @ (self.values / kept if self.whole else 1.0 / kept)
 
+    def coefficients(
+        self, alpha: float, projected: Float[np.ndarray, "r d"]
+    ) -> Float[np.ndarray, "r d"]:
+        """C with head αFᵀR(α)E = M C, for M of :meth:`directions`, from ZᵀE."""
+        return (alpha / (1.0 + alpha * self.values))[:, None] * projected
+
+    def directions(self, features: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m r"]:
+        """M, the directions in feature space of the decomposed F: FᵀQ, or U."""
+        return features.T @ self.basis if self.whole else self.vectors
+
     def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
         """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
         return self.basis * (factor @ (factor.T @ self.basis))
@@ -81,4 +93,4 @@ def smoother(features: Float[np.ndarray, "n m"]) -> Smoother:
     whole = samples < width
     eigen = spectrum(syrk(features.T) if whole else syrk(features))
     basis = eigen.vectors if whole else features @ eigen.vectors
-    return Smoother(basis, basis**2, eigen.values, whole)
+    return Smoother(eigen.vectors, basis, basis**2, eigen.values, whole)
