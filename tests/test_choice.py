@@ -154,7 +154,7 @@ def test_the_surface_is_that_of_refits(samples, criterion):
     for i in range(0, len(choosing.candidates), 5):
         residuals = refitted(federation, choosing, choosing.candidates[i])
         _, labels = federation.of(0)
-        expected = loss(criterion, residuals, labels)
+        expected = loss(criterion, residuals[:, None], labels)[0]
         np.testing.assert_allclose(chosen.losses[i], expected, rtol=1e-9, atol=1e-9)
 
 

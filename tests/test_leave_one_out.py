@@ -75,7 +75,7 @@ def test_global(case, beta):
 def test_local(case, beta):
     own, targets, _, _ = problem(case, beta)
     expected = refits(case, lambda _, mine: oracles.ridge(*mine, 3, beta))
-    close(local_path(smoother(own), targets).residuals(beta), expected)
+    close(local_path(smoother(own), targets).residuals(np.array([beta]))[:, 0], expected)
 
 
 @given(clients(), ridges, ridges)
@@ -87,7 +87,7 @@ def test_anchored_where_the_sample_leaves_the_global_head_too(case, beta, rho):
         return oracles.anchored(anchor, *mine, rho)
 
     path = anchored_path(smoother(own), errors, whitened)
-    close(path.residuals(rho), refits(case, head))
+    close(path.residuals(np.array([rho]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges, weights)
@@ -98,15 +98,15 @@ def test_fedhip_where_the_sample_leaves_both_terms(case, beta, alpha):
         return oracles.weighted_ridge([(*everybody, 1.0), (*mine, alpha)], 3, beta)
 
     path = fedhip_path(whitened, errors)
-    close(path.residuals(alpha), refits(case, head))
+    close(path.residuals(np.array([alpha]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges)
 def test_the_paths_end_at_the_global_head(case, beta):
     own, _, errors, whitened = problem(case, beta)
     end = global_residuals(errors, np.sum(whitened**2, axis=1))
-    close(fedhip_path(whitened, errors).residuals(0.0), end)
-    far = anchored_path(smoother(own), errors, whitened).residuals(1e15)
+    close(fedhip_path(whitened, errors).residuals(np.zeros(1))[:, 0], end)
+    far = anchored_path(smoother(own), errors, whitened).residuals(np.array([1e15]))[:, 0]
     np.testing.assert_allclose(far, end, atol=1e-6 * (1 + np.abs(end).max()))
 
 
@@ -115,3 +115,16 @@ def test_the_smaller_gram_matrix_is_decomposed(samples):
     fit = smoother(np.random.default_rng(0).normal(size=(samples, 12)))
     assert fit.whole == (samples < 12)
     assert fit.basis.shape == (samples, min(samples, 12))
+
+
+@given(clients(), ridges)
+def test_many_values_at_once_are_as_one_after_another(case, beta):
+    own, targets, errors, whitened = problem(case, beta)
+    fit, values = smoother(own), np.array([0.1, 2.0, 50.0])
+    for path in (
+        local_path(fit, targets),
+        anchored_path(fit, errors, whitened),
+        fedhip_path(whitened, errors),
+    ):
+        alone = [path.residuals(values[i : i + 1]) for i in range(len(values))]
+        close(path.residuals(values), np.concatenate(alone, axis=1))

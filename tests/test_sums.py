@@ -61,7 +61,7 @@ def test_gcv_chooses_nearly_as_well_as_exact_leave_one_out(seed):
     path = local_path(smoother(features), oracles.one_hot(labels, 3))
 
     def left_out(beta):
-        return np.sum(path.residuals(beta) ** 2)
+        return np.sum(path.residuals(np.array([beta])) ** 2)
 
     shared = global_path(moments(rows, labels, 3, 2.0**-8))
     largest = shared.spectrum.values.max()

@@ -36,10 +36,10 @@ class LocalPath:
     targets: Float[np.ndarray, "n d"]
     projected: Float[np.ndarray, "r d"]
 
-    def residuals(self, beta: float) -> Float[np.ndarray, "n d"]:
-        """Leave-one-out residuals of L_k(β)."""
-        left = self.fit.residuals(1.0 / beta, self.targets, self.projected)
-        return left / self.fit.diagonal(1.0 / beta)[:, None]
+    def residuals(self, betas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
+        """Leave-one-out residuals of L_k(β), for each β."""
+        left = self.fit.residuals(1.0 / betas, self.targets, self.projected)
+        return left / self.fit.diagonal(1.0 / betas)[:, :, None]
 
 
 def local_path(fit: Smoother, targets: Float[np.ndarray, "n d"]) -> LocalPath:
@@ -69,11 +69,12 @@ class AnchoredPath:
     leverages: Float[np.ndarray, " n"]
     overlap: Float[np.ndarray, "n r"]
 
-    def residuals(self, rho: float) -> Float[np.ndarray, "n d"]:
-        """Leave-one-out residuals of the head anchored with ρ."""
-        left = self.fit.residuals(1.0 / rho, self.errors, self.projected)
-        moved = self.fit.diagonal_with(1.0 / rho, self.leverages, self.overlap)
-        return (left + moved[:, None] * self.without) / self.fit.diagonal(1.0 / rho)[:, None]
+    def residuals(self, rhos: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
+        """Leave-one-out residuals of the head anchored with ρ, for each ρ."""
+        left = self.fit.residuals(1.0 / rhos, self.errors, self.projected)
+        moved = self.fit.diagonal_with(1.0 / rhos, self.leverages, self.overlap)
+        left += moved[:, :, None] * self.without[:, None, :]
+        return left / self.fit.diagonal(1.0 / rhos)[:, :, None]
 
 
 def anchored_path(
@@ -108,10 +109,10 @@ class FedhipPath:
     errors: Float[np.ndarray, "n d"]
     projected: Float[np.ndarray, "r d"]
 
-    def residuals(self, alpha: float) -> Float[np.ndarray, "n d"]:
-        """Leave-one-out residuals of P_k(α)."""
-        left = self.fit.residuals(alpha, self.errors, self.projected)
-        return left / (self.fit.diagonal(alpha) - self.fit.leverages(alpha))[:, None]
+    def residuals(self, alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
+        """Leave-one-out residuals of P_k(α), for each α."""
+        left = self.fit.residuals(alphas, self.errors, self.projected)
+        return left / (self.fit.diagonal(alphas) - self.fit.leverages(alphas))[:, :, None]
 
 
 def fedhip_path(whitened: Float[np.ndarray, "n m"], errors: Float[np.ndarray, "n d"]) -> FedhipPath:

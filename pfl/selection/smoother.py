@@ -19,7 +19,8 @@ class Smoother:
         n < m:  Z = Q,   (n, n),  o = 0,  w = 1/(1 + αλ),   v = λ/(1 + αλ)
         n ≥ m:  Z = F U, (n, m),  o = 1,  w = −α/(1 + αλ),  v = 1/(1 + αλ),
 
-    so a diagonal costs n·min(n, m) and R(α) E, (n, d), costs d times that.
+    so a diagonal costs n·min(n, m) and R(α) E, (n, d), costs d times that. Methods take several α
+    at once: their products then are those of large matrices.
 
     Attributes:
         vectors: the eigenvectors, Q or U.
@@ -41,23 +42,41 @@ class Smoother:
 
     def residuals(
         self,
-        alpha: float,
+        alphas: Float[np.ndarray, " a"],
         targets: Float[np.ndarray, "n d"],
         projected: Float[np.ndarray, "r d"],
-    ) -> Float[np.ndarray, "n d"]:
+    ) -> Float[np.ndarray, "n a d"]:
         """R(α) E from E and ZᵀE."""
-        inside = self.basis @ (self._weights(alpha)[:, None] * projected)
-        return inside if self.whole else targets + inside
+        weighted = self._weights(alphas)[:, :, None] * projected[:, None, :]
+        inside = self.basis @ weighted.reshape(len(projected), -1)
+        inside = inside.reshape(len(targets), len(alphas), -1)
+        return inside if self.whole else targets[:, None, :] + inside
 
-    def diagonal(self, alpha: float) -> Float[np.ndarray, " n"]:
-        """Diagonal of R(α): 1 − h_i for the ridge fit's leverages h."""
-        inside = self.squares @ self._weights(alpha)
+    def diagonal(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "n a"]:
+        """Diagonals of R(α): 1 − h_i for the ridge fit's leverages h."""
+        inside = self.squares @ self._weights(alphas)
         return inside if self.whole else 1.0 + inside
 
-    def leverages(self, alpha: float) -> Float[np.ndarray, " n"]:
-        """Diagonal of K R(α)."""
-        kept = 1.0 + alpha * self.values
-        return self.squares @ (self.values / kept if self.whole else 1.0 / kept)
+    def leverages(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "n a"]:
+        """Diagonals of K R(α)."""
+        kept = 1.0 + self.values[:, None] * alphas
+        return self.squares @ ((self.values[:, None] if self.whole else 1.0) / kept)
+
+    def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
+        """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
+        if self.whole:
+            return self.basis * (syrk(factor.T) @ self.basis)
+        return self.basis * (factor @ (factor.T @ self.basis))
+
+    def diagonal_with(
+        self,
+        alphas: Float[np.ndarray, " a"],
+        diagonal: Float[np.ndarray, " n"],
+        overlap: Float[np.ndarray, "n r"],
+    ) -> Float[np.ndarray, "n a"]:
+        """Diagonals of R(α) C from that of C and :meth:`overlap`."""
+        inside = overlap @ self._weights(alphas)
+        return inside if self.whole else diagonal[:, None] + inside
 
     def coefficients(
         self, alpha: float, projected: Float[np.ndarray, "r d"]
@@ -69,22 +88,8 @@ class Smoother:
         """M, the directions in feature space of the decomposed F: FᵀQ, or U."""
         return features.T @ self.basis if self.whole else self.vectors
 
-    def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
-        """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
-        return self.basis * (factor @ (factor.T @ self.basis))
-
-    def diagonal_with(
-        self,
-        alpha: float,
-        diagonal: Float[np.ndarray, " n"],
-        overlap: Float[np.ndarray, "n r"],
-    ) -> Float[np.ndarray, " n"]:
-        """Diagonal of R(α) C from that of C and :meth:`overlap`."""
-        inside = overlap @ self._weights(alpha)
-        return inside if self.whole else diagonal + inside
-
-    def _weights(self, alpha: float) -> Float[np.ndarray, " r"]:
-        return (1.0 if self.whole else -alpha) / (1.0 + alpha * self.values)
+    def _weights(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "r a"]:
+        return (1.0 if self.whole else -alphas) / (1.0 + self.values[:, None] * alphas)
 
 
 def smoother(features: Float[np.ndarray, "n m"]) -> Smoother:

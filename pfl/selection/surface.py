@@ -15,7 +15,9 @@ from pfl.selection.leave_one_out import anchored_path, fedhip_path, global_resid
 from pfl.selection.smoother import Smoother, smoother
 from pfl.selection.sums import GlobalPath
 
-Residuals = Callable[[Candidate], Float[np.ndarray, "n d"]]
+BLOCK = 1 << 22  # residuals held at once
+
+Residuals = Callable[[Float[np.ndarray, " b"]], Float[np.ndarray, "n b d"]]
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,14 @@ def losses(
     """
     result = np.full(len(every), np.nan)
     ordered = sorted(wanted, key=lambda i: _path_key(every[i]))
+    together = max(1, BLOCK // own.targets.size)
     for (family, _), members in itertools.groupby(ordered, key=lambda i: _path_key(every[i])):
         numbers = list(members)
-        residuals = _PATHS[family](own, every[numbers[0]])
-        for i in numbers:
-            result[i] = loss(criterion, residuals(every[i]), own.labels)
+        residuals, name = _PATHS[family](own, every[numbers[0]]), _ALONG[family]
+        for start in range(0, len(numbers), together):
+            part = numbers[start : start + together]
+            values = np.array([getattr(every[i], name) for i in part])
+            result[part] = loss(criterion, residuals(values), own.labels)
     return result
 
 
@@ -83,22 +88,19 @@ def _path_key(one: Candidate) -> tuple[Family, float]:
 def _global(own: Own, _: Candidate) -> Residuals:
     leverages = np.sum(own.whitened(own.beta) ** 2, axis=1)
     residuals = global_residuals(own.errors(own.beta), leverages)
-    return lambda _: residuals
+    return lambda values: np.repeat(residuals[:, None, :], len(values), axis=1)
 
 
 def _fedhip(own: Own, first: Candidate) -> Residuals:
-    path = fedhip_path(own.whitened(first.beta), own.errors(first.beta))
-    return lambda one: path.residuals(one.alpha)
+    return fedhip_path(own.whitened(first.beta), own.errors(first.beta)).residuals
 
 
 def _anchored(own: Own, _: Candidate) -> Residuals:
-    path = anchored_path(own.fit, own.errors(own.beta), own.whitened(own.beta))
-    return lambda one: path.residuals(one.rho)
+    return anchored_path(own.fit, own.errors(own.beta), own.whitened(own.beta)).residuals
 
 
 def _local(own: Own, _: Candidate) -> Residuals:
-    path = local_path(own.fit, own.targets)
-    return lambda one: path.residuals(one.beta)
+    return local_path(own.fit, own.targets).residuals
 
 
 _PATHS: dict[Family, Callable[[Own, Candidate], Residuals]] = {
@@ -106,4 +108,10 @@ _PATHS: dict[Family, Callable[[Own, Candidate], Residuals]] = {
     Family.FEDHIP: _fedhip,
     Family.ANCHORED: _anchored,
     Family.LOCAL: _local,
+}
+_ALONG = {  # the parameter that varies along a path; the global head is one point
+    Family.GLOBAL: "alpha",
+    Family.FEDHIP: "alpha",
+    Family.ANCHORED: "rho",
+    Family.LOCAL: "beta",
 }
