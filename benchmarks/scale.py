@@ -2,7 +2,8 @@
 
 `python -m benchmarks.scale [--clients 1000 --samples 50000 --features 768 --classes 100]`
 
-Each stage runs as its own process, as in the pipeline; memory is its largest resident set.
+Each stage runs as its own process, as in the pipeline, with the parameters of params.yaml; memory
+is its largest resident set.
 """
 
 import argparse
@@ -50,9 +51,11 @@ def measure_stages(shape: Shape) -> None:
         )
         maker.start()
         maker.join()
-        flags = {"aggregate": ["--beta", "1"], "personalize": ["--alpha", "10"]}
+        params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
         for stage in ("gram", "aggregate", "personalize", "evaluate"):
-            seconds, memory = run_stage(folder, stage, flags.get(stage, []))
+            settings = params.get(stage, {}).items()
+            flags = [word for name, value in settings for word in (f"--{name}", str(value))]
+            seconds, memory = run_stage(folder, stage, flags)
             print(f"{stage:>12}{seconds:8.1f} s{memory:8.2f} GiB")
         for path in sorted((folder / "data").glob("*.h5")):
             print(f"{path.name:>12}{path.stat().st_size / 2**20:8.0f} MiB")

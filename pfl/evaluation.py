@@ -17,10 +17,12 @@ from pfl.heads import Heads
 from pfl.index import Index
 from pfl.metrics import accuracy, summarize
 from pfl.scoring import Hits, score, score_shared
+from pfl.selection.candidates import Candidate, Family
 from pfl.tables import DIGITS, csv_text
 
 LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
 BLOCK_BYTES = 1 << 27
+CHOICE = ("family", "alpha", "beta", "rho")  # of a client's personalized head
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,15 @@ class Evaluation:
 
     Attributes:
         clients: who holds what.
-        alpha: each client's personalization weight.
+        chosen: the family and parameters of each client's personalized head.
+        local_beta: β of each client's local head.
         own: accuracy of each client's head on its own test samples, NaN where it has none.
         pooled: accuracy of each client's head on all test samples.
     """
 
     clients: Clients
-    alpha: Float[np.ndarray, " clients"]
+    chosen: tuple[Candidate, ...]
+    local_beta: Float[np.ndarray, " clients"]
     own: dict[str, Float[np.ndarray, " clients"]]
     pooled: dict[str, Float[np.ndarray, " clients"]]
 
@@ -75,7 +79,8 @@ def evaluate(
     everybody = np.full(count, index.test.sum())
     return Evaluation(
         clients,
-        heads.alpha,
+        heads.chosen,
+        np.array([one.beta for one in heads.chosen_local]),
         {name: accuracy(hit.own, clients.test.sizes) for name, hit in hits.items()},
         {name: accuracy(hit.pooled, everybody) for name, hit in hits.items()},
     )
@@ -122,7 +127,7 @@ def metrics(result: Evaluation) -> dict[str, object]:
 
     Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
     :class:`pfl.metrics.Summary`, and ``global-test``, the mean over clients of the accuracy on all
-    test samples.
+    test samples. ``families`` counts the clients whose personalized head is of each family.
     """
     samples = result.clients.test.sizes
     told: dict[str, object] = {}
@@ -135,6 +140,8 @@ def metrics(result: Evaluation) -> dict[str, object]:
             "worst-decile": _rounded(summary.worst_decile),
             "global-test": _rounded(float(result.pooled[name].mean())),
         }
+    families = [one.family for one in result.chosen]
+    told["families"] = {name.value: families.count(name) for name in Family if name in families}
     told["clients"] = len(samples)
     told["clients-without-test"] = int((samples == 0).sum())
     return told
@@ -145,17 +152,18 @@ def _rounded(value: float) -> float | None:
 
 
 def table(result: Evaluation) -> str:
-    """One line of CSV a client; accuracy without test samples is an empty cell."""
+    """One line of CSV a client; an unknown accuracy and a parameter not used are empty cells."""
     train, test = result.clients.train, result.clients.test
     names = list(result.own)
-    header = ["client", "train", "test", "classes", "alpha", *names]
+    header = ["client", "train", "test", "classes", *CHOICE, "local-beta", *names]
     header += [f"global-test:{name}" for name in names]
     columns = [
         range(train.clients),
         train.sizes.tolist(),
         test.sizes.tolist(),
         (train.count > 0).sum(1).tolist(),
-        result.alpha.tolist(),
+        *([getattr(one, name) for one in result.chosen] for name in CHOICE),
+        result.local_beta.tolist(),
         *(result.own[name].tolist() for name in names),
         *(result.pooled[name].tolist() for name in names),
     ]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.linalg import Factor, cholesky, factor, syrk
+from pfl.linalg import Factor, cholesky, factor, ridge_fit, syrk
 from pfl.moments import Moments
 
 
@@ -53,14 +53,9 @@ def local_head(
 ) -> Float[np.ndarray, "m d"]:
     """L_k = (F_kᵀF_k + βI)⁻¹ F_kᵀY_k, equations (6) and (7).
 
-    With fewer samples than features the equal form F_kᵀ (F_kF_kᵀ + βI)⁻¹ Y_k is cheaper. Without
-    samples the head is zero, the minimum of β‖L‖².
+    Without samples the head is zero, the minimum of β‖L‖².
     """
-    samples, width = features.shape
-    targets = one_hot(labels, classes)
-    if samples >= width:
-        return factor(syrk(features), beta).solve(features.T @ targets)
-    return features.T @ factor(syrk(features.T), beta).solve(targets)
+    return ridge_fit(features, one_hot(labels, classes), beta)
 
 
 def aggregate(total: Moments, beta: float) -> Knowledge:
@@ -69,7 +64,19 @@ def aggregate(total: Moments, beta: float) -> Knowledge:
     S_K M_K telescopes to Σ F_kᵀY_k (Theorem 1), so that after removing the K ridges from S_K but
     one, (12) is the pooled ridge G = A⁻¹B: one factorization whatever K.
     """
-    gram, cross = total.gram_matrix(), total.cross_matrix()
+    return _knowledge(total.gram_matrix(), total.cross_matrix(), beta)
+
+
+def with_beta(knowledge: Knowledge, beta: float) -> Knowledge:
+    """What the same sums give at another β; at the same β the same object."""
+    if beta == knowledge.beta:
+        return knowledge
+    return _knowledge(knowledge.gram, knowledge.cross, beta)
+
+
+def _knowledge(
+    gram: Float[np.ndarray, "m m"], cross: Float[np.ndarray, "m d"], beta: float
+) -> Knowledge:
     ridged = factor(gram, beta)
     return Knowledge(gram, ridged, cross, ridged.solve(cross), beta)
 

@@ -1,10 +1,13 @@
 """What each client keeps, as the artifact ``heads.h5``.
 
 ``local`` and ``personalized`` are the heads L_k and P_k, (K, m, d), stored as float32 after being
-computed in float64; ``alpha`` is the weight each client's P_k was made with.
+computed in float64. How they came about: the group ``candidate`` lists ``family``, ``alpha``,
+``beta`` and ``rho`` of every head a client could choose, NaN where a family has no such parameter.
+``choice`` and ``local-choice`` are the numbers of those chosen for P_k and L_k. ``leave-one-out``
+is the loss of every candidate at every client, (K, candidates), NaN where none was computed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,10 @@ import h5py
 import numpy as np
 from jaxtyping import Float
 
-from pfl.artifacts import create, read, reading, reserve
+from pfl.artifacts import Attribute, create, put, put_text, read, read_text, reading, reserve
+from pfl.selection.candidates import Candidate, Family
+
+PARAMETERS = ("alpha", "beta", "rho")
 
 
 @dataclass(frozen=True)
@@ -27,29 +33,47 @@ class HeadWriter:
         client: int,
         local: Float[np.ndarray, "m d"],
         personalized: Float[np.ndarray, "m d"],
-        alpha: float,
+        choices: tuple[int, int],
+        losses: Float[np.ndarray, " candidates"],
     ) -> None:
-        """Store one client's heads."""
+        """Store one client's heads, the candidates that L_k and P_k are, and all losses."""
         self.file["local"][client] = local
         self.file["personalized"][client] = personalized
-        self.file["alpha"][client] = alpha
+        self.file["local-choice"][client], self.file["choice"][client] = choices
+        self.file["leave-one-out"][client] = losses
 
 
 @contextmanager
-def create_heads(path: Path, shape: tuple[int, int, int], beta: float) -> Iterator[HeadWriter]:
-    """Create ``heads.h5`` of shape (K, m, d)."""
-    with create(path, "heads", {"beta": beta}, packages=("numpy", "scipy")) as file:
+def create_heads(
+    path: Path,
+    shape: tuple[int, int, int],
+    candidates: Sequence[Candidate],
+    attributes: Mapping[str, Attribute],
+) -> Iterator[HeadWriter]:
+    """Create ``heads.h5`` of shape (K, m, d) for these candidates."""
+    with create(path, "heads", attributes, packages=("numpy", "scipy")) as file:
+        group = file.create_group("candidate")
+        put_text(group, "family", [one.family.value for one in candidates])
+        for name in PARAMETERS:
+            put(group, name, np.array([getattr(one, name) for one in candidates]))
         for name in ("local", "personalized"):
             reserve(file, name, shape, np.float32)
-        reserve(file, "alpha", shape[:1], np.float64)
+        for name in ("local-choice", "choice"):
+            reserve(file, name, shape[:1], np.int32)
+        reserve(file, "leave-one-out", (shape[0], len(candidates)), np.float64)
         yield HeadWriter(file)
 
 
 @dataclass(frozen=True)
 class Heads:
-    """An open ``heads.h5``; heads are read a range of clients at a time."""
+    """An open ``heads.h5``; heads are read a range of clients at a time.
+
+    Attributes:
+        candidates: what a client could choose.
+    """
 
     file: h5py.File
+    candidates: tuple[Candidate, ...]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -66,13 +90,27 @@ class Heads:
         return read(self.file, "personalized", slice(start, stop))
 
     @property
-    def alpha(self) -> Float[np.ndarray, " clients"]:
-        """The weight α_k of each client."""
-        return read(self.file, "alpha")
+    def chosen(self) -> tuple[Candidate, ...]:
+        """What each P_k is."""
+        return tuple(self.candidates[i] for i in read(self.file, "choice"))
+
+    @property
+    def chosen_local(self) -> tuple[Candidate, ...]:
+        """What each L_k is."""
+        return tuple(self.candidates[i] for i in read(self.file, "local-choice"))
+
+    @property
+    def losses(self) -> Float[np.ndarray, "clients candidates"]:
+        """Leave-one-out loss of every candidate at every client."""
+        return read(self.file, "leave-one-out")
 
 
 @contextmanager
 def open_heads(path: Path) -> Iterator[Heads]:
     """Open ``heads.h5`` for reading."""
     with reading(path, "heads") as file:
-        yield Heads(file)
+        group = file["candidate"]
+        columns = zip(*(read(group, name).tolist() for name in PARAMETERS), strict=True)
+        families = read_text(group, "family")
+        found = (Candidate(Family(name), *row) for name, row in zip(families, columns, strict=True))
+        yield Heads(file, tuple(found))

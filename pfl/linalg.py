@@ -40,17 +40,22 @@ class Factor:
         return solution
 
 
-def factor(matrix: Float[np.ndarray, "m m"], ridge: float) -> Factor:
+def factor(matrix: Float[np.ndarray, "m m"], ridge: float, name: str = "beta") -> Factor:
     """Cholesky factor of A + ridge·I, for A symmetric positive semidefinite.
 
     With ridge > 0 the sum is positive definite, so no singular system can occur. In float64 a
     ridge below about m·ε·λ_max(A) is lost beside A, which may show as a negative pivot.
 
+    Args:
+        matrix: A.
+        ridge: the ridge.
+        name: what the user calls it.
+
     Raises:
         InputError: the ridge is not positive, or lost beside A.
     """
     if not ridge > 0:
-        raise InputError(f"The ridge beta is {ridge:g} but must be positive: set beta above 0.")
+        raise InputError(f"The ridge {name} is {ridge:g} but must be positive: set {name} above 0.")
     shifted = np.array(matrix, order="F")
     shifted[np.diag_indices_from(shifted)] += ridge
     try:
@@ -58,14 +63,31 @@ def factor(matrix: Float[np.ndarray, "m m"], ridge: float) -> Factor:
     except np.linalg.LinAlgError as error:
         least = len(matrix) * np.finfo(np.float64).eps * float(np.trace(matrix))
         raise InputError(
-            f"The ridge beta = {ridge:g} vanishes in float64 beside this Gram matrix: "
-            f"set beta to {least:.1g} or more."
+            f"The ridge {name} = {ridge:g} vanishes in float64 beside this Gram matrix: "
+            f"set {name} to {least:.1g} or more."
         ) from error
 
 
 def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
     """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
     return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues λ ≥ 0, ascending, and orthonormal eigenvectors U of A = U Λ Uᵀ."""
+
+    values: Float[np.ndarray, " m"]
+    vectors: Float[np.ndarray, "m m"]
+
+
+def spectrum(matrix: Float[np.ndarray, "m m"]) -> Spectrum:
+    """Spectrum of A, symmetric positive semidefinite; eigenvalues that round below 0 are 0.
+
+    NumPy rather than SciPy for the reason given at :func:`syrk`.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    return Spectrum(np.maximum(values, 0.0), vectors)
 
 
 def syrk(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m m"]:
@@ -76,6 +98,23 @@ def syrk(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m m"]:
     """
     rows = np.ascontiguousarray(rows)
     return rows.T @ rows
+
+
+def ridge_fit(
+    features: Float[np.ndarray, "n m"],
+    targets: Float[np.ndarray, "n d"],
+    ridge: float,
+    name: str = "beta",
+) -> Float[np.ndarray, "m d"]:
+    """(FᵀF + ridge·I)⁻¹ FᵀY, the W of least ‖Y − FW‖² + ridge·‖W‖².
+
+    With fewer samples than features the equal form Fᵀ (FFᵀ + ridge·I)⁻¹ Y is cheaper. Without
+    samples W is zero.
+    """
+    samples, width = features.shape
+    if samples >= width:
+        return factor(syrk(features), ridge, name).solve(features.T @ targets)
+    return features.T @ factor(syrk(features.T), ridge, name).solve(targets)
 
 
 @functools.lru_cache(maxsize=4)

@@ -64,6 +64,26 @@ def positive(value: float) -> float:
     return value
 
 
+def number_or_auto(text: str, flag: str, zero: bool = False) -> float | None:
+    """The finite number above 0, or from 0 on, that a flag gives; None for ``auto``.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    if text == "auto":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        bound = "of 0 or more" if zero else "above 0"
+        raise typer.BadParameter(
+            f"'{text}' must be auto or a finite number {bound}.", param_hint=flag
+        )
+    return value
+
+
 def _stop(sentence: str) -> None:
     typer.secho(f"Error: {sentence}", err=True, fg="red")
     raise SystemExit(1)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import read, reading, write_text
+from pfl.artifacts import write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.evaluation import GLOBAL, LOCAL, PERSONALIZED, Evaluation, metrics, table
@@ -15,6 +15,9 @@ from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.pathfigure import draw_paths
+from pfl.paths import accuracy_paths
+from pfl.server import read_server
 from stages._run import run
 
 
@@ -26,15 +29,15 @@ def evaluate(
     heads: Annotated[Path, typer.Option(help="The clients' local and personalized heads.")],
     report: Annotated[
         Path,
-        typer.Option(help="Output folder: metrics.json, per_client.csv, accuracy.png, gain.png."),
+        typer.Option(help="Output folder: metrics.json, per_client.csv and figures."),
     ],
 ) -> None:
     """Test all heads on each client's own test samples and on everybody's."""
     samples, held = read_index(index), read_clients(clients_file)
-    with reading(server, "server") as file:
-        head = read(file, "head")
+    _, knowledge = read_server(server)
     with open_features(features) as rows, open_heads(heads) as own:
-        result = measure(samples, held, rows, head, own, cores())
+        result = measure(samples, held, rows, knowledge.head, own, cores())
+        paths = accuracy_paths(samples, held, rows, knowledge, cores())
     write_text(
         report / "metrics.json", json.dumps(metrics(result), indent=2, allow_nan=False) + "\n"
     )
@@ -44,6 +47,7 @@ def evaluate(
     draw_gain(
         report / "gain.png", result.own[PERSONALIZED], baselines, held.test.sizes, PERSONALIZED
     )
+    draw_paths(report / "path.png", paths, result.chosen, result.own)
 
 
 def _title(result: Evaluation) -> str:

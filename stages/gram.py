@@ -1,8 +1,6 @@
 """Phase 1 on the clients: exact integer moments of every client's training features."""
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +12,9 @@ from pfl.features import Features, open_features
 from pfl.index import Index, read_index
 from pfl.memory import keep_memory
 from pfl.moments import Moments, moments
+from pfl.parallel import in_order
 from pfl.progress import progress
-from pfl.rows import by_client
+from pfl.rows import ClientSamples, by_client
 from pfl.uploads import create_uploads
 from stages._run import run
 
@@ -39,21 +38,12 @@ def gram(
 
 
 def client_moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
-    """Moments of each client in order, computed by one thread per core.
+    """Moments of each client in order, computed by one thread per core."""
 
-    Threads suffice: BLAS frees the interpreter lock. A few clients are in flight at a time, so
-    that memory stays bounded.
-    """
-    with ThreadPoolExecutor(cores()) as pool:
-        waiting: deque[Future[Moments]] = deque()
-        for own in by_client(source, samples, held):
-            waiting.append(
-                pool.submit(moments, own.rows, own.labels, len(samples.classes), source.step)
-            )
-            if len(waiting) > 2 * cores():
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    def work(own: ClientSamples) -> Moments:
+        return moments(own.rows, own.labels, len(samples.classes), source.step)
+
+    return in_order(work, by_client(source, samples, held), cores())
 
 
 if __name__ == "__main__":

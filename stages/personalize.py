@@ -6,15 +6,20 @@ from typing import Annotated
 import typer
 
 from pfl.clients import read_clients
+from pfl.cores import cores
 from pfl.features import open_features
-from pfl.fedhip import local_head, personalized_head
 from pfl.heads import create_heads
 from pfl.index import read_index
+from pfl.memory import keep_memory
+from pfl.parallel import in_order
 from pfl.progress import progress
 from pfl.quantize import dequantize
-from pfl.rows import by_client
+from pfl.rows import ClientSamples, by_client
+from pfl.selection.candidates import Family, Settings
+from pfl.selection.choice import Chosen, choose, menu
+from pfl.selection.criteria import Criterion
 from pfl.server import read_server
-from stages._run import finite, run
+from stages._run import number_or_auto, run
 
 
 def personalize(
@@ -23,27 +28,43 @@ def personalize(
     features: Annotated[Path, typer.Option(help="The fixed-point features.")],
     server: Annotated[Path, typer.Option(help="What the server sent back.")],
     out: Annotated[Path, typer.Option(help="Output: every client's heads.")],
+    family: Annotated[Family, typer.Option(help="How the personalized head is made.")],
     alpha: Annotated[
-        float,
-        typer.Option(
-            min=0.0, callback=finite, help="Weight α of a client's own samples, 0 or more."
-        ),
+        str, typer.Option(help="Weight α of a client's own samples in (14), or auto.")
     ],
+    beta: Annotated[
+        str, typer.Option(help="Ridge β of (14) and of the local head, above 0, or auto.")
+    ],
+    rho: Annotated[
+        str, typer.Option(help="Ridge ρ of the anchored head to the global one, or auto.")
+    ],
+    criterion: Annotated[Criterion, typer.Option(help="What leave-one-out makes small.")],
 ) -> None:
-    """Solve for every client's local head L_k and personalized head P_k."""
+    """Choose and solve for every client's local head L_k and personalized head P_k."""
+    settings = Settings(
+        family,
+        number_or_auto(alpha, "--alpha", zero=True),
+        number_or_auto(beta, "--beta"),
+        number_or_auto(rho, "--rho"),
+    )
+    keep_memory()
     samples, held = read_index(index), read_clients(clients_file).train
-    _, knowledge = read_server(server)
-    shape = (held.clients, *knowledge.head.shape)
-    with open_features(features) as source, create_heads(out, shape, knowledge.beta) as heads:
-        clients = by_client(source, samples, held)
-        for own in progress(clients, held.clients, "clients", "personalize"):
-            own_features = dequantize(own.rows, source.step)
-            heads.add(
-                own.client,
-                local_head(own_features, own.labels, shape[2], knowledge.beta),
-                personalized_head(knowledge, own_features, own.labels, alpha),
-                alpha,
-            )
+    offer = menu(*read_server(server), settings, criterion)
+    shape = (held.clients, *offer.server.head.shape)
+    facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho}
+    facts["criterion"] = criterion.value
+    with (
+        open_features(features) as source,
+        create_heads(out, shape, offer.candidates, facts) as heads,
+    ):
+
+        def work(own: ClientSamples) -> Chosen:
+            return choose(offer, dequantize(own.rows, source.step), own.labels)
+
+        chosen = in_order(work, by_client(source, samples, held), cores())
+        for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
+            choices = (one.local_choice, one.choice)
+            heads.add(client, one.local, one.personalized, choices, one.losses)
 
 
 if __name__ == "__main__":

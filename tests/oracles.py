@@ -20,6 +20,14 @@ def weighted_ridge(parts, classes, beta):
     return np.linalg.lstsq(np.vstack(left), np.vstack(right), rcond=None)[0]
 
 
+def anchored(anchor, features, labels, rho):
+    """Min ‖Y − F W‖² + ρ‖W − G‖² for an anchor G, by least squares on stacked rows."""
+    width, classes = anchor.shape
+    left = np.vstack([features, np.sqrt(rho) * np.eye(width)])
+    right = np.vstack([one_hot(labels, classes), np.sqrt(rho) * anchor])
+    return np.linalg.lstsq(left, right, rcond=None)[0]
+
+
 def objective(head, everybody, own, classes, alpha, beta):
     """FedHiP's objective (1) for a client's head, as three sums of squares."""
     (features, labels), (own_features, own_labels) = everybody, own

@@ -12,9 +12,16 @@ from pfl.errors import InputError
 from pfl.features import write_features
 from pfl.heads import create_heads
 from pfl.index import TEST, TRAIN, Index, read_index, write_index
+from pfl.selection.candidates import Candidate, Family
 from stages.evaluate import evaluate
 
 CLIENTS, WIDTH, CLASSES, TRAINING, TESTING = 5, 6, 4, 40, 60
+CANDIDATES = (
+    Candidate(Family.GLOBAL),
+    Candidate(Family.ANCHORED, rho=20.0),
+    Candidate(Family.FEDHIP, alpha=3.0, beta=0.5),
+    Candidate(Family.LOCAL, beta=7.0),
+)
 INPUTS = ("index", "clients", "features", "server", "heads")
 
 
@@ -40,10 +47,11 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING):
     write_features(folder / "features.h5", rows.shape, lambda i, j: rows[i:j], facts, ("numpy",))
     with create(folder / "server.h5", "server", {"beta": 1.0}) as file:
         put(file, "head", rng.standard_normal((WIDTH, CLASSES)))
-    with create_heads(folder / "heads.h5", (clients, WIDTH, CLASSES), 1.0) as heads:
+    shape = (clients, WIDTH, CLASSES)
+    with create_heads(folder / "heads.h5", shape, CANDIDATES, {"family": "auto"}) as heads:
         for client in range(clients):
             drawn = rng.standard_normal((2, WIDTH, CLASSES))
-            heads.add(client, *drawn, float(client))
+            heads.add(client, *drawn, (3, client % 4), rng.uniform(size=len(CANDIDATES)))
 
 
 def run(folder):
@@ -104,7 +112,18 @@ def test_clients_without_test_samples_are_counted_and_left_empty(folder):
     assert [int(row["test"]) for row in rows] == held.test.sizes.tolist()
     assert [int(row["train"]) for row in rows] == held.train.sizes.tolist()
     assert [int(row["classes"]) for row in rows] == (held.train.count > 0).sum(1).tolist()
-    assert [float(row["alpha"]) for row in rows] == list(range(CLIENTS))
+
+
+def test_the_choice_of_each_client_is_told(folder):
+    metrics, rows = run(folder)
+    assert metrics["families"] == {"fedhip": 1, "anchored": 1, "local": 1, "global": 2}
+    for k, row in enumerate(rows):
+        chosen = CANDIDATES[k % len(CANDIDATES)]
+        assert row["family"] == chosen.family.value
+        for name in ("alpha", "beta", "rho"):
+            value = getattr(chosen, name)
+            assert row[name] == ("" if math.isnan(value) else f"{value:.6f}")
+        assert row["local-beta"] == "7.000000"
 
 
 def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):
@@ -146,7 +165,7 @@ def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monke
 def test_inputs_of_different_runs_are_refused_before_anything_is_written(folder, tmp_path):
     run(folder)
     before = (folder / "report" / "metrics.json").read_bytes()
-    with create_heads(folder / "heads.h5", (CLIENTS + 1, WIDTH, CLASSES), 1.0):
+    with create_heads(folder / "heads.h5", (CLIENTS + 1, WIDTH, CLASSES), CANDIDATES, {}):
         pass
     with pytest.raises(InputError, match="belong to different runs: 5 clients"):
         run(folder)

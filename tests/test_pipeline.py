@@ -43,7 +43,11 @@ OTHER = {
     "extract.precision": "bf16",
     "extract.device": "cpu",
     "aggregate.beta": 10.0,
+    "personalize.family": "anchored",
     "personalize.alpha": 1.0,
+    "personalize.beta": 10.0,
+    "personalize.rho": 100.0,
+    "personalize.criterion": "accuracy",
 }
 
 
