@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pfl.fedhip import Upload, aggregate, paper_upload, recursive_global_head
+from pfl.fedhip import aggregate
 from pfl.linalg import cholesky, factor
 from pfl.moments import Moments, moments, total
+from pfl.recursion import PaperUpload, paper_upload, recursive_global_head
 
 STEP = 2.0**-12
 
@@ -41,7 +42,7 @@ def refined(summed: Moments, beta: float) -> np.ndarray:
     return head.astype(np.float64)
 
 
-def formed_recursion(uploads: Sequence[Upload], beta: float) -> np.ndarray:
+def formed_recursion(uploads: Sequence[PaperUpload], beta: float) -> np.ndarray:
     """The recursion with its (m, m) matrix S_k⁻¹C_k formed, as the formulas are written.
 
     `recursive_global_head` applies it to (m, d) instead, which is cheaper.

@@ -19,13 +19,13 @@ Notes:
     samples.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.linalg import Factor, cholesky, factor, ridge_fit, syrk
+from pfl.errors import InputError
+from pfl.linalg import Factor, factor, ridge_fit, syrk
 from pfl.moments import Moments
 
 
@@ -61,8 +61,9 @@ def local_head(
 def aggregate(total: Moments, beta: float) -> Knowledge:
     """Phase 2, equations (9) to (12), from the sum of all clients' moments.
 
-    S_K M_K telescopes to Σ F_kᵀY_k (Theorem 1), so that after removing the K ridges from S_K but
-    one, (12) is the pooled ridge G = A⁻¹B: one factorization whatever K.
+    S_K M_K telescopes to Σ F_kᵀY_k (Lemma 1), so that after removing the K ridges from S_K but one,
+    (12) is the pooled ridge G = A⁻¹B: one factorization whatever K. The recursion that telescopes
+    is in :mod:`pfl.recursion`.
     """
     return _knowledge(total.gram_matrix(), total.cross_matrix(), beta)
 
@@ -94,13 +95,19 @@ def personalized_head(
         features: F_k, the client's own training features.
         labels: their classes.
         alpha: weight α ≥ 0 of the client's own samples; 0 gives the global head.
+
+    Raises:
+        InputError: α is so large that float64 cannot solve the system.
     """
     targets = one_hot(labels, knowledge.cross.shape[1])
     if alpha == 0 or len(features) == 0:
         return knowledge.head.copy()
-    if _update_is_cheaper(*features.shape):
-        return _update_head(knowledge, features, targets, alpha)
-    return _refit_head(knowledge, features, targets, alpha)
+    route = _update_head if _update_is_cheaper(*features.shape) else _refit_head
+    with np.errstate(over="ignore", invalid="ignore"):
+        head = route(knowledge, features, targets, alpha)
+    if not np.isfinite(head).all():
+        raise InputError(_lower(alpha, knowledge.beta))
+    return head
 
 
 def _update_is_cheaper(samples: int, width: int) -> bool:
@@ -116,7 +123,8 @@ def _refit_head(
 ) -> Float[np.ndarray, "m d"]:
     """Equation (14) as it stands: one Cholesky factorization of the (m, m) system."""
     gram = knowledge.gram + alpha * syrk(features)
-    return factor(gram, knowledge.beta).solve(knowledge.cross + alpha * (features.T @ targets))
+    ridged = factor(gram, knowledge.beta, remedy=_lower(alpha, knowledge.beta))
+    return ridged.solve(knowledge.cross + alpha * (features.T @ targets))
 
 
 def _update_head(
@@ -136,8 +144,16 @@ def _update_head(
     """
     whitened = knowledge.factor.half_solve(features.T)
     residuals = targets - features @ knowledge.head
-    weights = factor(alpha * syrk(whitened), 1.0).solve(residuals)
+    ridged = factor(alpha * syrk(whitened), 1.0, remedy=_lower(alpha, knowledge.beta))
+    weights = ridged.solve(residuals)
     return knowledge.head + alpha * knowledge.factor.half_solve_transposed(whitened @ weights)
+
+
+def _lower(alpha: float, beta: float) -> str:
+    return (
+        f"alpha = {alpha:g} is too large beside beta = {beta:g} for float64 to solve equation "
+        "(14): set alpha lower, or beta higher."
+    )
 
 
 def one_hot(labels: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n d"]:
@@ -145,37 +161,3 @@ def one_hot(labels: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n
     targets = np.zeros((len(labels), classes))
     targets[np.arange(len(labels)), labels] = 1.0
     return targets
-
-
-@dataclass(frozen=True)
-class Upload:
-    """What a client sends in the paper: C_k (6) and L_k (7)."""
-
-    gram: Float[np.ndarray, "m m"]
-    head: Float[np.ndarray, "m d"]
-
-
-def paper_upload(client: Moments, beta: float) -> Upload:
-    """C_k = F_kᵀF_k + βI and L_k = C_k⁻¹ F_kᵀY_k, equations (6) and (7)."""
-    gram = client.gram_matrix()
-    ridged = gram + beta * np.eye(len(gram))
-    return Upload(ridged, factor(gram, beta).solve(client.cross_matrix()))
-
-
-def recursive_global_head(uploads: Sequence[Upload], beta: float) -> Float[np.ndarray, "m d"]:
-    """The paper's server, equations (9) to (12): the reference for :func:`aggregate`.
-
-    From S_1 = C_1 and M_1 = L_1, for every further client
-    S_k = S_{k−1} + C_k (9) and M_k = M_{k−1} + S_k⁻¹ C_k (L_k − M_{k−1}) (10, 11);
-    then G = (S_K − (K−1) βI)⁻¹ S_K M_K (12).
-
-    Notes:
-        One factorization a client, K m³ in all, each of which loses digits to the condition of
-        S_k. :func:`aggregate` gives the same head from sums.
-    """
-    cumulative, fused = uploads[0].gram, uploads[0].head
-    for upload in uploads[1:]:
-        cumulative = cumulative + upload.gram
-        fused = fused + cholesky(cumulative).solve(upload.gram @ (upload.head - fused))
-    surplus = (len(uploads) - 1) * beta * np.eye(len(fused))
-    return cholesky(cumulative - surplus).solve(cumulative @ fused)

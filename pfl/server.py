@@ -12,9 +12,9 @@ from pfl.linalg import factor
 from pfl.moments import Moments
 
 
-def write_server(path: Path, total: Moments, knowledge: Knowledge, clients: int) -> None:
+def write_server(path: Path, total: Moments, knowledge: Knowledge) -> None:
     """Store the sums and the global head."""
-    facts = {"beta": knowledge.beta, "step": total.step, "clients": clients}
+    facts = {"beta": knowledge.beta, "step": total.step}
     with create(path, "server", facts, packages=("numpy", "scipy")) as file:
         put(file, "gram", total.gram)
         put(file, "cross", total.cross)

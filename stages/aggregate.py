@@ -26,12 +26,11 @@ def aggregate(
     """Add the integer moments of all clients and solve for the global head G."""
     ridge = number_or_auto(beta, "--beta")
     with open_uploads(uploads) as sent:
-        clients = sent.clients
-        summed = total((sent.of(client) for client in range(clients)), sent.zero)
+        summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
     if ridge is None:
         ridge = choose_beta(global_path(summed))
         log.info("beta = %.4g has the least generalized cross-validation error.", ridge)
-    write_server(out, summed, solve(summed, ridge), clients)
+    write_server(out, summed, solve(summed, ridge))
 
 
 if __name__ == "__main__":

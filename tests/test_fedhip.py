@@ -6,17 +6,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import pfl.fedhip
+from pfl.errors import InputError
 from pfl.fedhip import (
     _refit_head,
     _update_head,
     aggregate,
     local_head,
     one_hot,
-    paper_upload,
     personalized_head,
-    recursive_global_head,
 )
 from pfl.moments import Moments, moments
+from pfl.recursion import paper_upload, recursive_global_head
 from tests import oracles
 from tests.strategies import federations
 
@@ -190,3 +190,24 @@ def test_one_hot_matches_the_identity(federation):
         one_hot(federation.labels, federation.classes),
         oracles.one_hot(federation.labels, federation.classes),
     )
+
+
+@pytest.mark.parametrize("samples", [3, 40])
+@pytest.mark.parametrize("alpha", [1e20, 1e300, 1.7e308])
+@pytest.mark.parametrize("twins", [False, True])
+def test_a_huge_alpha_is_right_or_named(samples, alpha, twins):
+    """Least squares on the own samples, or a sentence that tells to lower alpha."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-99, 99, (samples, 12)).astype(np.int16)
+    if twins:
+        rows[:, 1] = rows[:, 0]
+    labels = np.sort(rng.integers(0, 2, samples))
+    knowledge = aggregate(moments(rows, labels, 2, 0.5), 1.0)
+    try:
+        head = personalized_head(knowledge, rows * 0.5, labels, alpha)
+    except InputError as error:
+        assert "set alpha lower" in str(error)
+        assert twins or alpha > 1e300
+        return
+    fitted = np.linalg.lstsq(rows * 0.5, one_hot(labels, 2), rcond=None)[0]
+    np.testing.assert_allclose(rows * 0.5 @ head, rows * 0.5 @ fitted, atol=1e-2)

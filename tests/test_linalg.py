@@ -52,12 +52,36 @@ def test_a_ridge_that_is_not_positive_is_refused(ridge):
         factor(np.eye(3), ridge)
 
 
-def test_a_ridge_lost_in_rounding_is_refused_with_a_bound_that_works():
+@given(seeds, st.integers(1, 40), st.floats(-12, 3), st.sampled_from([1e-3, 1.0, 1e6]))
+def test_what_is_not_refused_is_right_to_a_percent(seed, n, exponent, scale):
+    """Against the dual form, whose system is well-conditioned when there are few samples."""
+    rng = np.random.default_rng(seed)
+    rows, targets = scale * rng.normal(size=(n, 60)), rng.normal(size=(n, 2))
+    ridge = scale**2 * 10.0**exponent
+    try:
+        found = factor(syrk(rows), ridge).solve(rows.T @ targets)
+    except InputError:
+        assert ridge < 1e-10 * np.linalg.norm(rows, 2) ** 2
+        return
+    exact = rows.T @ np.linalg.solve(rows @ rows.T + ridge * np.eye(n), targets)
+    np.testing.assert_allclose(found, exact, atol=0.01 * np.abs(exact).max())
+
+
+def test_a_ridge_lost_in_rounding_is_refused_with_one_that_works():
     rows = np.random.default_rng(0).normal(size=(2, 30)) * 1e6
-    with pytest.raises(InputError, match="set beta to") as caught:
-        factor(syrk(rows), 1e-12)
-    least = float(str(caught.value).split("set beta to ")[1].split()[0])
-    assert np.isfinite(factor(syrk(rows), least).lower).all()
+    with pytest.raises(InputError, match="rho to") as caught:
+        factor(syrk(rows), 1e-12, name="rho")
+    enough = float(str(caught.value).split("set rho to ")[1].split()[0])
+    right = rows.T @ np.ones((2, 1))
+    exact = rows.T @ np.linalg.solve(rows @ rows.T + enough * np.eye(2), np.ones((2, 1)))
+    found = factor(syrk(rows), enough).solve(right)
+    np.testing.assert_allclose(found, exact, atol=0.01 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_a_matrix_that_is_not_finite_is_refused(bad):
+    with pytest.raises(InputError, match="lower alpha"):
+        factor(np.array([[1.0, 0.0], [0.0, bad]]), 1.0, remedy="Please lower alpha.")
 
 
 def test_cholesky_refuses_an_indefinite_matrix():

@@ -39,8 +39,8 @@ def test_what_is_sent_arrives_exactly(tmp_path_factory, federation):
 
 
 @given(federations(max_samples=10))
-def test_no_upload_holds_features_or_names(tmp_path_factory, federation):
-    """The trust boundary: sums only, and no more numbers than the moments have."""
+def test_an_upload_holds_sums_and_nothing_else(tmp_path_factory, federation):
+    """No more numbers than the moments have; a class with one sample is that sample, though."""
     path = written(federation, tmp_path_factory.mktemp("u") / "uploads.h5")
     width = federation.rows.shape[1]
     with h5py.File(path) as file:
@@ -78,7 +78,7 @@ def test_the_servers_answer_arrives_exactly(tmp_path_factory, federation, beta):
         federation.rows[order], federation.labels[order], federation.classes, federation.step
     )
     knowledge = aggregate(total, beta)
-    write_server(path, total, knowledge, federation.clients)
+    write_server(path, total, knowledge)
     got_total, got = read_server(path)
     assert equal(got_total, total)
     assert got.beta == beta
