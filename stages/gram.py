@@ -12,8 +12,8 @@ from pfl.clients import Deal, read_clients
 from pfl.cores import cores
 from pfl.features import Features, open_features
 from pfl.index import Index, read_index
-from pfl.memory import keep_memory
 from pfl.moments import Moments, moments
+from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.rows import by_client
 from pfl.uploads import create_uploads
