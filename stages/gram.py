@@ -31,7 +31,9 @@ def gram(
     samples, held = read_index(index), read_clients(clients_file).train
     with (
         open_features(features) as source,
-        create_uploads(out, held.clients, source.m, len(samples.classes), source.step) as uploads,
+        create_uploads(
+            out, held.clients, source.m, len(samples.classes), source.step, source.sha256
+        ) as uploads,
     ):
         sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")
         for client, upload in enumerate(sent):
