@@ -26,7 +26,7 @@ from pfl.cores import cores
 from pfl.embedding import Work
 from pfl.extraction import complete
 from pfl.images import Images, PixelArray, write_images
-from pfl.memory import keep_memory
+from pfl.process import keep_memory
 from pfl.quantize import step_for
 
 Cost = tuple[float, float]  # seconds on the clock, seconds of processor time

@@ -21,7 +21,7 @@ from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.features import open_features
 from pfl.index import read_index
-from pfl.memory import keep_memory
+from pfl.process import keep_memory
 from stages.gram import client_moments, gram
 
 

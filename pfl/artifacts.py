@@ -10,6 +10,7 @@
   and protects readers that do not know the first line.
 """
 
+import errno
 import hashlib
 import importlib.metadata
 import io
@@ -43,21 +44,39 @@ def replacing(path: Path) -> Iterator[Path]:
 
     On any failure the part is deleted and an existing ``path`` is untouched.
     """
-    part = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with replacing_all(path) as (part,):
         yield part
-        with part.open("rb") as stream:
-            os.fsync(stream.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
+
+
+@contextmanager
+def replacing_all(*paths: Path) -> Iterator[tuple[Path, ...]]:
+    """As :func:`replacing`, for files that change together: all are whole before one is renamed."""
+    parts = tuple(path.with_name(path.name + ".part") for path in paths)
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():  # Found out now, not after another file was renamed.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
-        os.fsync(folder)
+        yield parts
+        for part in parts:
+            _sync(part)
+        for part, path in zip(parts, paths, strict=True):
+            part.replace(path)
+    except BaseException:
+        for part in parts:
+            part.unlink(missing_ok=True)
+        raise
+    for folder in {path.parent: None for path in paths}:
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Have a file's content, or a folder's list of names, written to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -179,21 +198,67 @@ def check(path: Path, schema: str) -> str:
     Raises:
         InputError: as :func:`reading`.
     """
-    if not path.is_file():
-        raise InputError(f"{path} does not exist: run `dvc repro`, which makes it.")
+    recorded = recorded_sha256(path, schema)
     with path.open("rb", buffering=0) as stream:
-        line = FIRST_LINE.fullmatch(stream.read(USER_BLOCK))
-        if line is None:
-            raise _corrupt(path, "it does not begin like an artifact")
-        found, recorded = line[1].decode(), line[2].decode()
-        if found != f"{schema}/{SCHEMA_VERSION}":
-            raise InputError(
-                f"{path} has the schema '{found}' but '{schema}/{SCHEMA_VERSION}' is needed: "
-                "run `dvc repro`, which rebuilds it."
-            )
         if _sha256(stream) != recorded:
             raise _corrupt(path, _locate(path))
     return recorded
+
+
+def recorded_sha256(path: Path, schema: str) -> str:
+    """The SHA-256 in the first line of an artifact: the name of its content.
+
+    It is what the artifact's products record of their origin. Whether the content is still so,
+    :func:`check` and :func:`reading` find out.
+
+    Raises:
+        InputError: the file is missing, no artifact or of another schema.
+    """
+    if not path.is_file():
+        raise _no_file(path)
+    with path.open("rb", buffering=0) as stream:
+        line = FIRST_LINE.fullmatch(stream.read(USER_BLOCK))
+    if line is None:
+        raise _corrupt(path, "it does not begin like an artifact")
+    found = line[1].decode()
+    if found != f"{schema}/{SCHEMA_VERSION}":
+        raise InputError(
+            f"{path} has the schema '{found}' but '{schema}/{SCHEMA_VERSION}' is needed: "
+            "run `dvc repro`, which rebuilds it."
+        )
+    return line[2].decode()
+
+
+def origin(file: h5py.File, source: str) -> str:
+    """What ``file`` records of the artifact it was made from; empty where it records nothing."""
+    return str(file.attrs.get(f"{source}-sha256", ""))
+
+
+def check_origin(product: str, recorded: str, source: str, actual: str) -> None:
+    """Refuse a product next to another source than the one it was made from.
+
+    Args:
+        product: what to call the product in a message.
+        recorded: SHA-256 of its source, by :func:`origin`; empty for what was made in memory.
+        source: what to call the source.
+        actual: SHA-256 of the source at hand; empty likewise.
+
+    Raises:
+        InputError: the two are known and differ.
+    """
+    if recorded and actual and recorded != actual:
+        raise InputError(
+            f"The {product} and the {source} belong to different runs ({recorded[:8]}… against "
+            f"{actual[:8]}…): run `dvc repro`, which makes them anew from one another."
+        )
+
+
+def _no_file(path: Path) -> InputError:
+    if path.is_dir():
+        return InputError(f"{path} is a folder, not a file: name the artifact in it.")
+    if path.exists():
+        return InputError(f"{path} is no regular file (a pipe, socket or device): name another.")
+    return InputError(f"{path} does not exist: run `dvc repro`, which makes it.")
 
 
 def _locate(path: Path) -> str:

@@ -4,6 +4,7 @@ matplotlib's own defaults (not the user's settings), the Agg canvas, no global s
 that color-blind readers can tell apart [Okabe & Ito 2008].
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def draw(path: Path, size: tuple[float, float], content: Callable[[Figure], None
 
     The file carries no date and no version.
     """
-    with matplotlib.style.context(["default", STYLE]):
+    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes, and read in the tables.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         content(figure)

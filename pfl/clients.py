@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from jaxtyping import Int
 
-from pfl.artifacts import create, put, read, reading
+from pfl.artifacts import create, origin, put, read, reading
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,13 @@ class Deal:
         sample: sample numbers sorted by (client, label, sample number).
         offset: client k holds ``sample[offset[k]:offset[k + 1]]``.
         count: samples per client and class.
+        index_sha256: of the index whose samples it lists; empty where it is not known.
     """
 
     sample: Int[np.ndarray, " n"]
     offset: Int[np.ndarray, " clients_plus_1"]
     count: Int[np.ndarray, "clients classes"]
+    index_sha256: str = ""
 
     def of(self, client: int) -> Int[np.ndarray, " n_k"]:
         """Sample numbers of one client, sorted by label, then number."""
@@ -82,8 +84,9 @@ def write_clients(path: Path, clients: Clients, attributes: dict[str, str | int 
 def read_clients(path: Path) -> Clients:
     """Load ``clients.h5``."""
     with reading(path, "clients") as file:
-        return Clients(_read_deal(file["train"]), _read_deal(file["test"]))
+        made_from = origin(file, "index")
+        return Clients(_read_deal(file["train"], made_from), _read_deal(file["test"], made_from))
 
 
-def _read_deal(group: h5py.Group) -> Deal:
-    return Deal(read(group, "sample"), read(group, "offset"), read(group, "count"))
+def _read_deal(group: h5py.Group, index_sha256: str) -> Deal:
+    return Deal(read(group, "sample"), read(group, "offset"), read(group, "count"), index_sha256)

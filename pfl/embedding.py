@@ -6,10 +6,7 @@ nor on where an earlier run was stopped. (One thread per process also does more 
 on one batch.) With a GPU the workers decode and resize, and this process runs the model.
 """
 
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,10 +20,9 @@ from torch.utils.data import DataLoader, Dataset
 from pfl.backbones.backbone import Backbone
 from pfl.errors import InputError
 from pfl.images import Images
-from pfl.memory import keep_memory
+from pfl.process import end_with_parent, keep_memory
 from pfl.quantize import Quantized, quantize
 
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
 PREFETCH = 2  # batches per worker
 
 
@@ -67,22 +63,6 @@ class Work:
         features = self.backbone.features(pixels, self.precision).cpu().numpy()
         first = number * self.batch
         return quantize(features, self.step, lambda row: self.images.name(first + row))
-
-
-def chosen_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, or ``auto``: a GPU if there is one.
-
-    Raises:
-        InputError: ``cuda`` is asked for but not there.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            "extract.device is cuda, but PyTorch finds no GPU: set it to auto or cpu, or install "
-            "the driver and a PyTorch build for it."
-        )
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
 
 
 def embed(work: Work, todo: Sequence[int], workers: int) -> Iterator[Quantized]:
@@ -161,15 +141,5 @@ class _Start:
 
     def __call__(self, worker: int) -> None:
         """Tie the worker to its parent, and keep its memory."""
-        self._end_with_parent(ctypes.CDLL(None))
+        end_with_parent(self.parent)
         keep_memory()
-
-    def _end_with_parent(self, libc: ctypes.CDLL) -> None:
-        """Have the worker killed when its parent ends, however that happens.
-
-        A worker left behind would keep computing, and keep the lock of the scratch folder.
-        """
-        if sys.platform == "linux":
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != self.parent:  # It ended before the request was made.
-            os._exit(1)

@@ -14,7 +14,16 @@ import h5py
 import numpy as np
 from jaxtyping import Int16
 
-from pfl.artifacts import CHUNK_ROWS, Attribute, create, read, reading, reserve
+from pfl.artifacts import (
+    CHUNK_ROWS,
+    Attribute,
+    create,
+    origin,
+    read,
+    reading,
+    recorded_sha256,
+    reserve,
+)
 
 WRITE_ROWS = 16 * CHUNK_ROWS  # whole chunks, so that each is written once
 
@@ -28,12 +37,16 @@ class Features:
         step: the power of two that one unit stands for.
         backbone: name of the backbone.
         saturated: how many values were clipped.
+        sha256: of this file.
+        images_sha256: of the images that the features are of, as far as it is known.
     """
 
     m: int
     step: float
     backbone: str
     saturated: int
+    sha256: str
+    images_sha256: str
     _file: h5py.File
 
     def __len__(self) -> int:
@@ -62,6 +75,8 @@ def open_features(path: Path) -> Iterator[Features]:
             step=float(file.attrs["step"]),
             backbone=str(file.attrs["backbone"]),
             saturated=int(file.attrs["saturated"]),
+            sha256=recorded_sha256(path, "features"),
+            images_sha256=origin(file, "images"),
             _file=file,
         )
 
@@ -71,11 +86,12 @@ def write_features(
     shape: tuple[int, int],
     rows: Callable[[int, int], Int16[np.ndarray, "b m"]],
     attributes: Mapping[str, Attribute],
-    packages: tuple[str, ...] = ("numpy", "torch", "torchvision", "timm"),
+    packages: tuple[str, ...] = ("numpy",),
 ) -> None:
     """Store ``shape`` = (n, m) features, asking ``rows(start, stop)`` for them in order.
 
-    ``attributes`` hold at least ``step``, ``backbone`` and ``saturated``.
+    ``attributes`` hold at least ``step``, ``backbone`` and ``saturated``; the versions of
+    ``packages`` are recorded.
     """
     with create(path, "features", attributes, packages) as file:
         stored = reserve(file, "feature", shape, np.int16)

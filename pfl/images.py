@@ -84,12 +84,14 @@ def write_images(
     Raises:
         InputError: a file is no image, is damaged, or changed meanwhile; it is named.
     """
-    layout = "pixels" if isinstance(source, PixelArray) else "encoded"
-    with create(path, "images", {**attributes, "layout": layout}) as file:
-        if isinstance(source, PixelArray):
+    if isinstance(source, PixelArray):
+        with create(path, "images", {**attributes, "layout": "pixels"}) as file:
             put(file, "pixels", source.pixels)
-        else:
-            _write_files(file, source)
+        return
+    # Pillow decodes every file here, and whether it can depends on its version.
+    packages = ("numpy", "pillow")
+    with create(path, "images", {**attributes, "layout": "encoded"}, packages) as file:
+        _write_files(file, source)
 
 
 def _write_files(file: h5py.File, source: ImageFiles) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Int, Integer
 
-from pfl.artifacts import create, put, put_text, read, read_text, reading
+from pfl.artifacts import create, origin, put, put_text, read, read_text, reading, recorded_sha256
 
 TRAIN, TEST = 0, 1
 
@@ -25,6 +25,8 @@ class Index:
         group: number of the natural group (domain, site, person) a sample comes from.
         classes: the d class names.
         groups: the group names; one group when the data have none.
+        images_sha256: of the images that it lists; empty where it is not known.
+        sha256: of its own file; empty where there is none yet.
     """
 
     label: Int[np.ndarray, " n"]
@@ -32,6 +34,8 @@ class Index:
     group: Int[np.ndarray, " n"]
     classes: tuple[str, ...]
     groups: tuple[str, ...]
+    images_sha256: str = ""
+    sha256: str = ""
 
     @property
     def train(self) -> Bool[np.ndarray, " n"]:
@@ -45,8 +49,8 @@ class Index:
 
 
 def write_index(path: Path, index: Index, attributes: dict[str, str | int | float]) -> None:
-    """Store an index as the artifact ``index.h5``."""
-    with create(path, "index", attributes) as file:
+    """Store an index as the artifact ``index.h5``, with the SHA-256 of its images."""
+    with create(path, "index", {**attributes, "images-sha256": index.images_sha256}) as file:
         put(file, "label", index.label.astype(np.int32))
         put(file, "split", index.split.astype(np.uint8))
         put(file, "group", index.group.astype(np.int32))
@@ -63,4 +67,6 @@ def read_index(path: Path) -> Index:
             group=read(file, "group"),
             classes=read_text(file, "class-name"),
             groups=read_text(file, "group-name"),
+            images_sha256=origin(file, "images"),
+            sha256=recorded_sha256(path, "index"),
         )

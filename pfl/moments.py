@@ -21,12 +21,13 @@ EXACT_ROWS = 2**53 // 2**30
 BLOCK_ROWS = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
-    """Second moments of labelled fixed-point features; an abelian group under ``+``.
+    """Second moments of labelled fixed-point features; a commutative monoid under ``+``.
 
     ``moments(a ++ b) == moments(a) + moments(b)`` exactly, ``Moments.zero`` is neutral, and
-    ``-`` takes samples out again: ``(x + y) - y == x`` exactly.
+    ``-`` takes samples out again: ``(x + y) - y == x`` exactly. ``==`` compares all integers and
+    the step; moments have no hash, as their arrays have none.
 
     Attributes:
         gram: upper triangle of qᵀq, row by row, in units of step².
@@ -50,6 +51,19 @@ class Moments:
             step,
         )
 
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say so
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same integers in the same unit."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        return (
+            self.step == other.step
+            and np.array_equal(self.gram, other.gram)
+            and np.array_equal(self.cross, other.cross)
+            and np.array_equal(self.count, other.count)
+        )
+
     def __add__(self, other: "Moments") -> "Moments":
         """Moments of both sets of samples together."""
         self._check(other)
@@ -58,8 +72,18 @@ class Moments:
         )
 
     def __sub__(self, other: "Moments") -> "Moments":
-        """Moments of what is left when the samples of ``other`` are taken out."""
+        """Moments of what is left when the samples of ``other`` are taken out.
+
+        Raises:
+            InputError: ``other`` has more samples of a class than there are.
+        """
         self._check(other)
+        missing = np.flatnonzero(other.count > self.count)
+        if missing.size:
+            raise InputError(
+                f"{other.count[missing[0]]} samples of class {missing[0]} cannot be taken out of "
+                f"{self.count[missing[0]]}: take out only what was added before, and once."
+            )
         return Moments(
             self.gram - other.gram, self.cross - other.cross, self.count - other.count, self.step
         )

@@ -14,6 +14,11 @@ from jaxtyping import Float, Float32, Int16
 
 from pfl.errors import InputError
 
+STEPS = (
+    2.0**-64,
+    2.0**64,
+)  # exact in float32, as are their inverses, so that features scale exactly
+UNDERFLOW = 2**7  # steps: when no feature is larger, most of the 15 bits are lost
 LIMIT = 32767  # not -32768: the range is symmetric, and the product of two is below 2^30
 
 
@@ -36,16 +41,30 @@ def step_for(feature_range: float) -> float:
     """The smallest power of two with 32767 · step ≥ ``feature_range``.
 
     Raises:
-        InputError: the range is not a positive finite number.
+        InputError: the range is not a number between the largest that ``STEPS`` can hold and the
+            smallest that makes use of them.
     """
-    if not (math.isfinite(feature_range) and feature_range > 0):
+    low, high = (LIMIT * step for step in STEPS)
+    if not low <= feature_range <= high:
         raise InputError(
-            f"The feature range is {feature_range}, but it must be a positive finite number: "
-            "set extract.feature-range to one, or to auto."
+            f"The feature range is {feature_range:g}, but it must be a number between {low:.1e} "
+            f"and {high:.1e}: set extract.feature-range to about the largest feature magnitude, "
+            "or to auto."
         )
     # range = mantissa · 2^exponent with ½ ≤ mantissa < 1, and 32767 = (1 - 2^-15) · 2^15.
     mantissa, exponent = math.frexp(feature_range)
     return math.ldexp(1.0, exponent - 15 + (mantissa > LIMIT / 32768))
+
+
+def range_for(largest: float) -> str:
+    """A feature range for these features: ``largest`` and a little more, in four digits."""
+    low, high = (LIMIT * step for step in STEPS)
+    return f"{min(max(largest * 1.001, low * 1.001), high * 0.999):.4g}"
+
+
+def underflows(largest: float, step: float) -> bool:
+    """Whether features no larger than ``largest`` lose most of their precision to ``step``."""
+    return 0 < largest < UNDERFLOW * step
 
 
 def quantize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, Int16
 
+from pfl.artifacts import check_origin
 from pfl.clients import Deal
 from pfl.errors import InputError
 from pfl.features import Features
@@ -44,12 +45,7 @@ def by_client(
     Raises:
         InputError: the three inputs belong to different runs.
     """
-    if len(features) != len(index.label) or held.sample.max(initial=-1) >= len(features):
-        raise InputError(
-            f"The features are of {len(features)} samples, the index of {len(index.label)}, and "
-            f"clients hold samples up to number {held.sample.max(initial=-1)}: these files belong "
-            "to different runs. Run `dvc repro`, which makes them anew."
-        )
+    check_same_run(features, index, held)
     limit = max(1, budget // (2 * features.m))
     for first, last in _spans(held.offset, limit):
         start = held.offset[first]
@@ -58,6 +54,22 @@ def by_client(
         for client in range(first, last):
             own = slice(held.offset[client] - start, held.offset[client + 1] - start)
             yield ClientSamples(client, rows[own], labels[own])
+
+
+def check_same_run(features: Features, index: Index, held: Deal) -> None:
+    """Refuse features, an index and clients that do not go together.
+
+    Raises:
+        InputError: they were made from different images or indices, or their sizes differ.
+    """
+    check_origin("features", features.images_sha256, "images of the index", index.images_sha256)
+    check_origin("clients", held.index_sha256, "index", index.sha256)
+    if len(features) != len(index.label) or held.sample.max(initial=-1) >= len(features):
+        raise InputError(
+            f"The features are of {len(features)} samples, the index of {len(index.label)}, and "
+            f"clients hold samples up to number {held.sample.max(initial=-1)}: these files belong "
+            "to different runs. Run `dvc repro`, which makes them anew."
+        )
 
 
 def _spans(offset: Int[np.ndarray, " clients_plus_1"], limit: int) -> Iterator[tuple[int, int]]:

@@ -87,10 +87,7 @@ def pathological(
     count = top_up(count, count.astype(float), holds, minimum, rng)
     settled = reroute(count, holds, minimum)
     if settled is None:
-        raise InputError(
-            f"The classes drawn for the clients are too small for min-samples {minimum}: lower "
-            "min-samples or clients, raise classes-per-client, or try another seed."
-        )
+        raise _too_small(np.bincount(label), clients, classes_per_client, minimum)
     return assign(label, settled, rng)
 
 
@@ -132,6 +129,32 @@ def clients_per_group(clients: int, groups: int) -> int:
             f"instead of {clients}."
         )
     return clients // groups
+
+
+def _too_small(
+    size: Int[np.ndarray, " classes"], clients: int, each: int, minimum: int
+) -> InputError:
+    remedies = ["lower min-samples" if minimum > 1 else "", "lower clients"]
+    remedies += ["raise classes-per-client" if each < len(size) else ""]
+    remedies += ["try another seed" if _seed_matters(size, clients, each, minimum) else ""]
+    return InputError(
+        f"The classes drawn for the clients are too small for min-samples {minimum}: "
+        f"{', or '.join(filter(None, remedies))}."
+    )
+
+
+def _seed_matters(size: Int[np.ndarray, " classes"], clients: int, each: int, minimum: int) -> bool:
+    r"""Whether some draw of classes may give every client its minimum.
+
+    Of K·s holders in all, r = K·s mod d classes have h = ⌊K·s/d⌋ + 1, the others h - 1, and a draw
+    decides which. h holders need at most h·minimum of a class, so that it meets
+    min(n_c, h·minimum) of all needs. If the best choice of r classes leaves needs open, every
+    draw does (for s = 1 also the other way round).
+    """
+    holders, more = divmod(clients * each, len(size))
+    met = np.minimum(size, holders * minimum)
+    gain = np.sort(np.minimum(size, (holders + 1) * minimum) - met)[::-1]
+    return bool(met.sum() + gain[:more].sum() >= clients * minimum)
 
 
 def _choose_classes(
@@ -189,8 +212,14 @@ def _check_room(samples: int, clients: int, minimum: int) -> None:
 def _check_group(name: str, samples: int, clients: int, minimum: int) -> None:
     if clients * minimum <= samples:
         return
+    if samples == 0:
+        remedy = "its samples are all test samples; give it training samples"
+    elif samples < clients:
+        remedy = f"lower clients until each group has at most {samples}"
+    else:
+        remedy = f"lower min-samples to {samples // clients}, or clients"
     raise InputError(
         f"The group '{name}' has {samples} training samples, but with min-samples {minimum} "
-        f"it needs {clients * minimum} for its {clients} clients: lower min-samples or clients, "
-        "or leave the group out of the data."
+        f"it needs {clients * minimum} for its {clients} clients: {remedy}, or leave the group "
+        "out of the data."
     )

@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 from jaxtyping import Int, Int64
 
-from pfl.artifacts import create, put, read, reading
+from pfl.artifacts import create, origin, put, read, reading
 from pfl.errors import InputError
 from pfl.moments import Moments
 
@@ -42,11 +42,14 @@ class UploadWriter:
 
 @contextmanager
 def create_uploads(
-    path: Path, clients: int, features: int, classes: int, step: float
+    path: Path, clients: int, features: int, classes: int, step: float, features_sha256: str = ""
 ) -> Iterator[UploadWriter]:
-    """Create ``uploads.h5`` for K clients, m features and d classes."""
-    shape = {"clients": clients, "features": features, "classes": classes, "step": step}
-    with create(path, "uploads", shape) as file:
+    """Create ``uploads.h5`` for K clients, m features and d classes.
+
+    ``features_sha256`` is that of the features that the uploads are made from, if of a file.
+    """
+    facts = {"clients": clients, "features": features, "classes": classes, "step": step}
+    with create(path, "uploads", {**facts, "features-sha256": features_sha256}) as file:
         yield UploadWriter(file)
 
 
@@ -57,11 +60,13 @@ class Uploads:
     Attributes:
         clients: number of clients K.
         zero: the moments of no samples, in this file's shape and step.
+        features_sha256: of the features that they were made from; empty where it is not known.
     """
 
     file: h5py.File
     clients: int
     zero: Moments
+    features_sha256: str
 
     def of(self, client: int) -> Moments:
         """What one client sent."""
@@ -84,7 +89,7 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
     with reading(path, "uploads") as file:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
-        yield Uploads(file, int(facts["clients"]), zero)
+        yield Uploads(file, int(facts["clients"]), zero, origin(file, "features"))
 
 
 def put_integers(group: h5py.Group, name: str, values: Int64[np.ndarray, "*shape"]) -> None:

@@ -6,11 +6,8 @@ and results are small. A job's result depends on the context and the job alone, 
 workers changes nothing.
 """
 
-import ctypes
 import multiprocessing
 import os
-import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,9 +18,7 @@ from typing import Any
 import torch
 
 from pfl.errors import InputError
-
-PR_SET_PDEATHSIG = 1  # of Linux's prctl
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+from pfl.process import end_with_parent, keep_memory
 
 # (function of context and job, jobs) -> results one by one, in the order of the jobs.
 Run = Callable[[Callable[[Any, Any], Any], Sequence[Any]], Iterator[Any]]
@@ -40,7 +35,7 @@ def workers(context: object, count: int) -> Iterator[Run]:
     """
     if count == 1:
         torch.set_num_threads(1)
-        _keep_memory(ctypes.CDLL(None))
+        keep_memory()
         yield lambda function, jobs: (function(context, job) for job in jobs)
         return
     pool = ProcessPoolExecutor(
@@ -78,22 +73,8 @@ def _start(parent: int, context: object) -> None:
     global _context
     _context = context
     torch.set_num_threads(1)
-    libc = ctypes.CDLL(None)
-    if sys.platform == "linux":
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # It ended before the request was made.
-        os._exit(1)
-    _keep_memory(libc)
-
-
-def _keep_memory(libc: ctypes.CDLL) -> None:
-    """Have freed memory kept for the next activations instead of given back to the system.
-
-    By default glibc maps each large tensor anew, and the kernel zeroes it.
-    """
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+    end_with_parent(parent)
+    keep_memory()
 
 
 def _call(function: Callable[[Any, Any], Any], job: Any) -> Any:

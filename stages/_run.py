@@ -4,7 +4,6 @@ import errno
 import functools
 import logging
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,28 @@ from threadpoolctl import threadpool_limits
 from pfl.errors import InputError
 
 log = logging.getLogger("pfl")
-FULL = "The disk is full: free some space and run again; finished artifacts are intact."
+LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
+NO_ACCESS = "Access is denied: make it accessible"
+NO_FOLDER = "A file is where a folder is needed: move it away or name another place"
+# Troubles of the user's disk and names. Other errors of the system are faults of the program.
+TROUBLES = {
+    errno.ENOSPC: "The disk is full: free some space",
+    errno.EDQUOT: "The disk quota is used up: free some space",
+    errno.EFBIG: "The file is too large for its disk or a limit: raise that or name another place",
+    errno.EIO: "The disk fails: check it",
+    errno.EACCES: NO_ACCESS,
+    errno.EPERM: NO_ACCESS,
+    errno.EROFS: NO_ACCESS,
+    errno.ENOENT: "It does not exist, or no more: check the path, and that nothing deletes it",
+    errno.EISDIR: "A folder is where a file is needed: move it away or name another place",
+    errno.ENOTDIR: NO_FOLDER,
+    errno.EEXIST: NO_FOLDER,
+    errno.ENOTEMPTY: "The folder is not empty: move away what is in it",
+    errno.ELOOP: "Its links go in a circle: mend them",
+    errno.ENAMETOOLONG: "The name is too long: choose a shorter one",
+    errno.EMFILE: "Too many files are open: raise the limit (ulimit -n)",
+    errno.ENFILE: "Too many files are open: close other programs",
+}
 
 
 def run(stage: Callable[..., None]) -> None:
@@ -41,13 +61,11 @@ def run(stage: Callable[..., None]) -> None:
     except InputError as error:
         _stop(str(error))
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            _stop(f"{error.filename or 'Output'} could not be written. {FULL}")
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            _stop(
-                f"{error.filename}: {os.strerror(error.errno)}; make it accessible and run again."
-            )
-        raise
+        if error.errno not in TROUBLES:
+            raise
+        # Of a renaming that failed, the second name is the one that is meant to stay.
+        place = error.filename2 or error.filename or "A file of this stage"
+        _stop(f"{place}: {TROUBLES[error.errno]}, and run again. Finished artifacts are intact.")
 
 
 def finite(value: float) -> float:

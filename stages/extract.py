@@ -11,7 +11,6 @@ import typer
 from stages._run import run
 
 if TYPE_CHECKING:
-    from pfl.backbones import Backbone
     from pfl.blocks import Block
     from pfl.embedding import Work
 
@@ -68,13 +67,14 @@ def extract(
     import torch
 
     from pfl.backbones import load_backbone
-    from pfl.embedding import Work, chosen_device
+    from pfl.devices import chosen_device
+    from pfl.embedding import Work
     from pfl.images import open_images
     from pfl.quantize import step_for
 
     logging.getLogger("timm").setLevel(logging.WARNING)
     torch.set_num_threads(1)  # Workers share the cores; this process leaves them alone.
-    place = chosen_device(device)
+    place = chosen_device(device.value, "extract.device")
     loaded = load_backbone(backbone, weights, size, bound)
     step = step_for(loaded.feature_range)
     with open_images(images) as opened:
@@ -90,62 +90,77 @@ def _extract(work: "Work", images: Path, out: Path, root: Path) -> None:
     from pfl.features import write_features
     from pfl.scratch import scratch
 
-    facts = _facts(work, images)
-    with scratch(root, "extract", _key(facts, work.device.type)) as folder:
+    facts, packages = _facts(work, images), _packages(work)
+    with scratch(root, "extract", _key(facts, packages)) as folder:
         blocks = complete(work, folder, cores())
-        saturation = _saturation(blocks, work.backbone, len(work.images))
+        saturation = _saturation(blocks, work)
         write_features(
             out,
             (len(work.images), work.backbone.m),
             lambda start, stop: read_blocks(blocks, start, stop),
             facts | saturation,
+            packages,
         )
 
 
 def _facts(work: "Work", images: Path) -> dict[str, str | int | float]:
     """What the features depend on and a reader wants to know."""
-    from pfl.scratch import file_sha256
+    from pfl.artifacts import recorded_sha256
 
     return {
         "backbone": work.backbone.name,
         "backbone-description": work.backbone.description,
         "weights-sha256": work.backbone.weights_sha256,
-        "images-sha256": file_sha256(images),
+        "images-sha256": recorded_sha256(images, "images"),
         "transform": str(work.backbone.transform),
         "image-size": work.backbone.transform.size,
         "feature-range": work.backbone.feature_range,
         "step": work.step,
         "batch-size": work.batch,
         "precision": work.precision,
+        "device": work.device.type,
     }
 
 
-def _key(facts: dict[str, str | int | float], device: str) -> str:
+def _packages(work: "Work") -> tuple[str, ...]:
+    """Distributions whose version may change a feature; Pillow decodes encoded images."""
+    stack = ("numpy", "timm", "torch", "torchvision")
+    return (*stack, "pillow") if work.images.encoded else stack
+
+
+def _key(facts: dict[str, str | int | float], packages: tuple[str, ...]) -> str:
     """Name of this piece of work: whatever may change a bit of the result is in it."""
     from importlib.metadata import version
 
     from pfl.scratch import code_sha256, fingerprint
 
-    stack = {name: version(name) for name in ("numpy", "timm", "torch", "torchvision")}
-    return fingerprint(facts | stack | {"code": code_sha256(), "device": device})
+    stack = {name: version(name) for name in packages}
+    return fingerprint(facts | stack | {"code": code_sha256()})
 
 
-def _saturation(
-    blocks: "Sequence[Block]", backbone: "Backbone", samples: int
-) -> dict[str, int | float]:
-    """Count clipped values over all blocks, and warn of any."""
+def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | float]:
+    """Count clipped values over all blocks; warn of any, and of a range far too wide."""
+    from pfl.quantize import range_for, underflows
+
+    samples, m = len(work.images), work.backbone.m
     saturated = sum(block.saturated for block in blocks)
     largest = max((block.largest for block in blocks), default=0.0)
-    total = samples * backbone.m
+    total = samples * m
     log.info(
         "%d samples, %d features each, largest magnitude %.4g; %d of %d values saturated.",
-        samples, backbone.m, largest, saturated, total,
+        samples, m, largest, saturated, total,
     )  # fmt: skip
     if saturated:
         log.warning(
             "%d feature values (%.2g %%) exceed the fixed-point range and were clipped: set "
-            "extract.feature-range to at least %.4g to avoid it.",
-            saturated, 100 * saturated / total, largest * 1.0001,
+            "extract.feature-range to at least %s to avoid it.",
+            saturated, 100 * saturated / total, range_for(largest),
+        )  # fmt: skip
+    if underflows(largest, work.step):
+        log.warning(
+            "All features are small beside the feature range %.4g and lost most of their "
+            "precision in fixed point: set extract.feature-range to about %s.",
+            work.backbone.feature_range, range_for(largest),
         )  # fmt: skip
     return {"saturated": saturated, "largest": largest}
 

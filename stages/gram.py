@@ -10,9 +10,9 @@ from pfl.clients import Deal, read_clients
 from pfl.cores import cores
 from pfl.features import Features, open_features
 from pfl.index import Index, read_index
-from pfl.memory import keep_memory
 from pfl.moments import Moments, moments
 from pfl.parallel import in_order
+from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.rows import ClientSamples, by_client
 from pfl.uploads import create_uploads
@@ -30,7 +30,9 @@ def gram(
     samples, held = read_index(index), read_clients(clients_file).train
     with (
         open_features(features) as source,
-        create_uploads(out, held.clients, source.m, len(samples.classes), source.step) as uploads,
+        create_uploads(
+            out, held.clients, source.m, len(samples.classes), source.step, source.sha256
+        ) as uploads,
     ):
         sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")
         for client, upload in enumerate(sent):

@@ -14,7 +14,7 @@ from pfl.partition import Scheme, Settings
 from pfl.partition import partition as split
 from pfl.schemes import CONCENTRATIONS
 from pfl.tables import csv_text
-from stages._run import run
+from stages._run import LARGEST_SEED, run
 
 
 def partition(
@@ -43,14 +43,16 @@ def partition(
     min_samples: Annotated[
         int, typer.Option(min=1, help="Training samples that every client has at least.")
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")],
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")
+    ],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)
     settings = Settings(scheme, clients, concentration, classes_per_client, min_samples)
     held = split(samples, settings, np.random.default_rng(seed))
     facts = settings.used() | {"seed": seed}
-    write_clients(clients_file, held, facts)
+    write_clients(clients_file, held, facts | {"index-sha256": samples.sha256})
     write_text(report / "counts.csv", counts(held, samples.classes))
     told = ", ".join(f"{name} {value}" for name, value in facts.items())
     title = f"Who holds what: samples of each client and class\n{told}"

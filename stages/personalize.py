@@ -10,8 +10,8 @@ from pfl.cores import cores
 from pfl.features import open_features
 from pfl.heads import create_heads
 from pfl.index import read_index
-from pfl.memory import keep_memory
 from pfl.parallel import in_order
+from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.quantize import dequantize
 from pfl.rows import ClientSamples, by_client

@@ -1,17 +1,18 @@
 """Stage ``prepare``: from a data set, in whatever form, to ``images.h5`` and ``index.h5``."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pfl.artifacts import Attribute
+from pfl.artifacts import Attribute, recorded_sha256, replacing_all
 from pfl.datasets import Dataset, Request, Samples
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
 from pfl.index import write_index
-from stages._run import run
+from stages._run import LARGEST_SEED, run
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ def prepare(
         float,
         typer.Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists."),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of that cut.")],
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
     images: Annotated[Path, typer.Option(help="Output: every image.")],
     index: Annotated[Path, typer.Option(help="Output: label, split and group of each image.")],
 ) -> None:
@@ -38,8 +39,10 @@ def prepare(
         )
     samples = dataset.load(Request(path, download, test_fraction, seed))
     attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}
-    write_images(images, samples.images, attributes)
-    write_index(index, samples.index, attributes)
+    with replacing_all(images, index) as (images_part, index_part):
+        write_images(images_part, samples.images, attributes)
+        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
+        write_index(index_part, listed, attributes)
     log.info("%s", summary(dataset.value, samples))
 
 

@@ -13,13 +13,17 @@ from hypothesis.extra import numpy as hnp
 from pfl.artifacts import (
     USER_BLOCK,
     check,
+    check_origin,
     create,
+    origin,
     put,
     put_text,
     read,
     read_text,
     reading,
+    recorded_sha256,
     replacing,
+    replacing_all,
     reserve,
     write_text,
 )
@@ -99,6 +103,68 @@ def test_text_is_replaced_whole(tmp_path):
 def test_a_missing_artifact_says_what_makes_it(tmp_path):
     with pytest.raises(InputError, match=r"x\.h5 does not exist: run `dvc repro`"):
         reading(tmp_path / "x.h5", "thing").__enter__()
+
+
+def test_what_is_no_file_is_called_what_it_is(tmp_path):
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        reading(tmp_path, "thing").__enter__()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"is no regular file \(a pipe"):
+        reading(tmp_path / "pipe", "thing").__enter__()
+
+
+def write_both(one, two, fail=False):
+    with replacing_all(one, two) as (first, second):
+        first.write_text("new")
+        if fail:
+            raise KeyError
+        second.write_text("new")
+
+
+def test_files_that_change_together_are_replaced_together_or_not_at_all(tmp_path):
+    one, two = tmp_path / "a" / "one", tmp_path / "b" / "two"
+    write_both(one, two)
+    assert (one.read_text(), two.read_text()) == ("new", "new")
+    one.write_text("old")
+    with pytest.raises(KeyError):
+        write_both(one, two, fail=True)
+    two.unlink()
+    two.mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_both(one, two)
+    assert one.read_text() == "old"
+    assert sorted(item.name for item in tmp_path.glob("*/*")) == ["one", "two"]
+
+
+def test_files_are_on_disk_before_they_are_renamed_and_the_names_after(tmp_path, monkeypatch):
+    """A machine that loses power keeps the old file or the new one, never half of one."""
+    synced = []
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append((path.name, (tmp_path / "a.txt").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_text(tmp_path / "a.txt", "x")
+    assert synced == [("a.txt.part", False), (tmp_path.name, True)]
+    synced.clear()
+    write_both(tmp_path / "a.txt", tmp_path / "b.txt")
+    assert [name for name, _ in synced] == ["a.txt.part", "b.txt.part", tmp_path.name]
+
+
+def test_products_name_their_origin(tmp_path):
+    sample(tmp_path / "x.h5")
+    name = recorded_sha256(tmp_path / "x.h5", "thing")
+    assert name == check(tmp_path / "x.h5", "thing")
+    with create(tmp_path / "y.h5", "product", {"thing-sha256": name}) as file:
+        put(file, "rows", np.zeros(3))
+    with reading(tmp_path / "y.h5", "product") as file:
+        assert origin(file, "thing") == name
+        assert origin(file, "other") == ""
+    for recorded, actual in ((name, name), ("", name), (name, "")):
+        check_origin("product", recorded, "thing", actual)
+    with pytest.raises(InputError, match="The product and the thing belong to different runs"):
+        check_origin("product", name, "thing", name[::-1])
 
 
 def test_another_schema_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Backbones: the right weights or a sentence, the model's own transform, honest ranges."""
 
 import logging
+import os
 import shutil
 import urllib.error
 from pathlib import Path
@@ -195,6 +196,9 @@ class TestRefusals:
     def test_a_path_that_does_not_exist(self, tmp_path):
         with pytest.raises(InputError, match=r"typo\.pth.*does not exist"):
             load_backbone("test_vit", tmp_path / "typo.pth")
+        os.mkfifo(tmp_path / "pipe.pth")
+        with pytest.raises(InputError, match=r"pipe\.pth.*is no regular file"):
+            load_backbone("test_vit", tmp_path / "pipe.pth")
 
     @pytest.mark.parametrize("suffix", ["pth", "safetensors"])
     @pytest.mark.parametrize("content", [b"", b"no weights at all" * 100])

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pfl.datasets import Dataset
 from pfl.datasets.samples import cut_test
+from pfl.errors import InputError
 from pfl.index import TEST, TRAIN, Index
 from tests.sources import check_law, request
 
@@ -62,7 +64,8 @@ def test_seed_and_fraction_change_the_cut_and_nothing_else_does():
     np.testing.assert_array_equal(first.index.label, again.index.label)
     assert (cut(seed=1).index.label != first.index.label).any()
     assert cut(fraction=0.5).index.test.sum() > first.index.test.sum()
-    assert not cut(fraction=0.0).index.test.any()
+    with pytest.raises(InputError, match=r"no test samples.*prepare\.test-fraction higher"):
+        cut(fraction=0.0)
 
 
 def test_digits_are_all_there_over_the_full_range():

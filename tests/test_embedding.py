@@ -13,7 +13,7 @@ from pfl import extraction
 from pfl.artifacts import create, put
 from pfl.backbones import Backbone, load_backbone
 from pfl.blocks import load_blocks, read_blocks, write_block
-from pfl.embedding import Work, _embedded, chosen_device, embed
+from pfl.embedding import Work, _embedded, embed
 from pfl.errors import InputError
 from pfl.extraction import complete
 from pfl.features import open_features, write_features
@@ -153,19 +153,6 @@ class TestEmbed:
     def test_other_errors_in_a_worker_come_through(self, work):
         with pytest.raises(RuntimeError, match=r"size mismatch|cannot be multiplied"):
             list(embed(with_module(work, nn.Linear(7, 7)), [0], 1))
-
-
-class TestDevice:
-    def test_cuda_without_a_gpu(self, monkeypatch):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        with pytest.raises(InputError, match=r"extract\.device is cuda.*no GPU"):
-            chosen_device("cuda")
-        assert chosen_device("auto") == torch.device("cpu")
-
-    def test_auto_takes_a_gpu_that_is_there(self, monkeypatch):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        assert chosen_device("auto") == torch.device("cuda")
-        assert chosen_device("cpu") == torch.device("cpu")
 
 
 class TestComplete:

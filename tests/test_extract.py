@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from ruamel.yaml import YAML
 from torch import nn
 
 from pfl import backbones, cores
-from pfl.artifacts import reading
+from pfl.artifacts import check, reading
 from pfl.backbones import Backbone, load_backbone
 from pfl.errors import InputError
 from pfl.features import open_features
-from pfl.images import Images, PixelArray, write_images
+from pfl.images import ImageFiles, Images, PixelArray, write_images
 from pfl.quantize import dequantize
 from stages.extract import Device, Precision, extract
 
@@ -93,11 +94,13 @@ class TestResult:
             np.testing.assert_allclose(found, expected, atol=features.step)
         opened.close()
 
-    def test_provenance_and_nothing_of_time_or_place(self, call, tmp_path):
+    def test_provenance_and_nothing_of_time_or_place(self, call, images, tmp_path):
         with reading(call(), "features") as file:
             facts = dict(file.attrs)
         assert facts["backbone"] == "random-tiny"
-        assert facts["precision"] == "fp32"
+        assert (facts["precision"], facts["device"]) == ("fp32", "cpu")
+        assert facts["images-sha256"] == check(images, "images")
+        assert "version-pillow" not in facts  # Nothing was decoded.
         assert (facts["image-size"], facts["batch-size"], facts["saturated"]) == (32, 4, 0)
         assert len(facts["weights-sha256"]) == len(facts["images-sha256"]) == 64
         assert facts["version-torch"] == importlib.metadata.version("torch")
@@ -137,6 +140,65 @@ class TestResult:
         caplog.clear()
         with open_features(call(feature_range=wanted)) as features:
             assert features.saturated == 0
+
+    def test_a_range_far_too_wide_is_told_with_one_that_is_not(self, call, caplog):
+        call(feature_range="1e20")
+        (advice,) = (r.getMessage() for r in caplog.records if "lost most" in r.getMessage())
+        caplog.clear()
+        with open_features(call(feature_range=advice.split("about ")[1].rstrip("."))) as features:
+            assert features.saturated == 0
+            assert np.abs(features.rows(0, 50)).max() > 2**13
+        assert "lost most" not in caplog.text
+
+    def test_decoded_images_depend_on_pillow(self, call, tmp_path):
+        pixels = np.random.default_rng(0).integers(0, 256, (16, 20, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "a.png")
+        write_images(tmp_path / "encoded.h5", ImageFiles(tmp_path, ("a.png",)), {})
+        with reading(call(images=tmp_path / "encoded.h5"), "features") as file:
+            assert file.attrs["version-pillow"] == importlib.metadata.version("pillow")
+
+
+class TestResumed:
+    """What a stopped run left is taken up where the same would come out, and only there."""
+
+    def stopped(self, call, monkeypatch, **changes):
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("pfl.features.write_features", stop)
+            call(**changes)
+
+    def resumed(self, call, caplog, **changes):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            call(**changes)
+        return "Going on" in caplog.text
+
+    def test_by_the_same_work(self, call, monkeypatch, caplog):
+        self.stopped(call, monkeypatch)
+        assert self.resumed(call, caplog)
+
+    @pytest.mark.parametrize("changes", [{"batch_size": 5}, {"precision": Precision.bf16}])
+    def test_not_with_other_parameters(self, call, monkeypatch, caplog, changes):
+        self.stopped(call, monkeypatch)
+        assert not self.resumed(call, caplog, **changes)
+
+    def test_not_by_other_code(self, call, monkeypatch, caplog):
+        self.stopped(call, monkeypatch)
+        monkeypatch.setattr("pfl.scratch.code_sha256", lambda: "other")
+        assert not self.resumed(call, caplog)
+
+    @pytest.mark.parametrize("package", ["numpy", "timm", "torch", "torchvision", "pillow"])
+    def test_not_with_other_versions(self, call, monkeypatch, caplog, tmp_path, package):
+        Image.new("RGB", (9, 9), "red").save(tmp_path / "a.png")
+        encoded = tmp_path / "encoded.h5"
+        write_images(encoded, ImageFiles(tmp_path, ("a.png",)), {})
+        self.stopped(call, monkeypatch, images=encoded)
+        true = importlib.metadata.version
+        other = lambda name: "0" if name == package else true(name)  # noqa: E731
+        monkeypatch.setattr(importlib.metadata, "version", other)
+        assert not self.resumed(call, caplog, images=encoded)
 
 
 class TestRefusals:

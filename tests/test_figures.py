@@ -64,6 +64,14 @@ def test_class_names_are_text_and_not_formulas(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 0
 
 
+def test_names_in_a_script_that_the_font_lacks_are_drawn_without_complaint(tmp_path):
+    train, test = counts(2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_counts(tmp_path / "a.png", train, test, ["猫", "\U0001f436"], "title 猫")
+    assert (tmp_path / "a.png").stat().st_size > 0
+
+
 @pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 99, 1000, 12_345])
 def test_ticks_are_few_and_start_at_zero(count):
     values = ticks(count, 20)

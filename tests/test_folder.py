@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 
 import numpy as np
 import pytest
@@ -94,14 +95,16 @@ def test_a_training_split_alone_is_cut(tmp_path):
 
 
 def test_order_is_that_of_code_points_and_hidden_files_are_skipped(tmp_path):
-    tree(tmp_path, "b/B.png", "b/a.png", "b/ä.png", "B/z.png", ".git/x/1.png", "b/.cache.png")
+    names = ["B/z.png", "b/B.png", "b/a.png", "b/ä.png"]
+    tree(tmp_path / "train", *reversed(names), ".git/x/1.png", "b/.cache.png")
+    tree(tmp_path / "test", "b/1.png")
     (tmp_path / "README.md").write_text("hello")
-    samples, _ = load_folder(tmp_path, fraction=0.0)
-    assert samples.images.names == ("B/z.png", "b/B.png", "b/a.png", "b/ä.png")
+    samples, _ = load_folder(tmp_path)
+    assert samples.images.names == (*(f"train/{name}" for name in names), "test/b/1.png")
 
 
 def test_files_outside_class_folders_are_mentioned(tmp_path, caplog):
-    tree(tmp_path, "a/1.png", "b/1.png", "loose.png")
+    tree(tmp_path, "a/1.png", "a/2.png", "b/1.png", "b/2.png", "loose.png")
     load_folder(tmp_path)
     assert "Skipped 1 file(s)" in caplog.text
     assert "loose.png" in caplog.text
@@ -141,11 +144,27 @@ def test_broken_and_circular_links_are_refused(tmp_path, target, message):
         (["train/d/e/f/1.png"], "is too deep"),
         (["a/b/c/1.png"], "outside the layouts"),
         (["test/a/1.png", "test/b/1.png"], "no training samples"),
+        (["a/1.png", "b/1.png"], "no test samples.*test-fraction higher"),
+        (["train/a/1.png", "test/b/1.png"], "All training samples of .* are of the class 'a'"),
+        (["train/a/1.png", "train/b/1.png", "test/c/1.png"], "No test sample of .* is of a class"),
     ],
 )
 def test_what_is_in_no_layout_is_refused(tmp_path, names, message):
     with pytest.raises(InputError, match=message):
         load_folder(tree(tmp_path, *names))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_is_no_regular_file_is_refused_by_name_and_not_waited_for(tmp_path, kind):
+    tree(tmp_path, "a/1.png", "b/1.png")
+    odd = tmp_path / "b" / "odd.png"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.relpath(odd))
+    with pytest.raises(InputError, match=r"b/odd\.png is no regular file .*remove it"):
+        load_folder(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path):

@@ -1,5 +1,7 @@
 """NumPy archives: what they may hold, and the remedy for what they may not."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -65,7 +67,12 @@ def test_npz_groups_are_numbered_in_order_of_their_names(tmp_path, groups):
 
 
 def test_npz_classes_allow_gaps(tmp_path):
-    arrays = {**good(), "y_train": np.zeros(12, int), "classes": np.array(["owl", "ape", "fox"])}
+    arrays = {
+        **good(),
+        "y_train": np.arange(12) % 2,
+        "y_test": y[:4] * 0,
+        "classes": np.array(["owl", "ape", "fox"]),
+    }
     assert load_npz(tmp_path, arrays).index.classes == ("owl", "ape", "fox")
 
 
@@ -112,13 +119,46 @@ words = np.array(["a", "b", "c"])
         ({"group_test": y[:4]}, "lacks group_train"),
         ({"group_train": y, "group_test": y}, "x_test has 4 entries and group_test has 12"),
         ({"group_train": y / 2, "group_test": y[:4]}, "vector of integers or strings"),
-        ({"group_train": y, "group_test": words[y[:4]]}, "numbers in both or names in both"),
+        ({"group_train": y, "group_test": words[y[:4]]}, "of one type in both or names in both"),
+        (
+            {"group_train": y.astype(np.uint64), "group_test": y[:4]},
+            "group_train is uint64 and group_test int64: use numbers of one type",
+        ),
+        ({"y_train": y.astype(np.uint64) + 2**63}, f"goes up to {2**63 + 2}, but labels must be 0"),
+        ({"x_test": x[:0], "y_test": y[:0]}, "no test samples.*fill its test split"),
+        ({"x_test": x[:0], "y_test": y[:0], "x_train": x[:0], "y_train": y[:0]}, "holds 0 class"),
+        ({"y_train": y * 0, "classes": words}, "All training samples of .* of the class 'a'"),
+        ({"y_train": y % 2, "y_test": y[:4] * 0 + 2}, "No test sample of .* is of a class"),
+        ({"classes": np.array(["a", "b", "\ud800"])}, "which cannot be encoded: rename it"),
+        ({"classes": np.array([b"a", b"b", b"\xff"])}, r"b'\\xff', which is not UTF-8"),
+        (
+            {"group_train": np.array(["\udc80"] * 12), "group_test": words[y[:4]]},
+            "which cannot be encoded: rename it",
+        ),
+        (
+            {"group_train": np.array([b"\xff"] * 12), "group_test": words[y[:4]]},
+            r"names of groups hold b'\\xff', which is not UTF-8",
+        ),
     ],
 )
 def test_npz_refuses_with_a_remedy(tmp_path, change, message):
     arrays = {k: v for k, v in {**good(), **change}.items() if v is not None}
     with pytest.raises(InputError, match=message):
         load_npz(tmp_path, arrays)
+
+
+def test_names_of_groups_may_be_bytes_in_one_split_and_text_in_the_other(tmp_path):
+    train, test = np.array(["Köln".encode()] * 12), np.array(["Köln"] * 4)
+    assert load_npz(
+        tmp_path, {**good(), "group_train": train, "group_test": test}
+    ).index.groups == ("Köln",)
+
+
+def test_a_pipe_called_npz_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "data.npz")
+    for path in (tmp_path, tmp_path / "data.npz"):
+        with pytest.raises(InputError, match="it has 0"):
+            Dataset.NPZ.load(request(path))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text", "npy"])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
+from pfl.artifacts import check, reading
 from pfl.datasets import Dataset
 from pfl.errors import InputError
 from pfl.images import open_images
@@ -85,6 +87,40 @@ def test_bad_data_end_in_one_sentence_and_change_nothing(tmp_path, pictures):
     assert "Traceback" not in done.stderr
     assert f"Error: Image {victim} is damaged" in done.stderr
     assert contents(folder) == {"images.h5": b"old"}
+
+
+@pytest.mark.parametrize("trouble", ["a failure", "a folder in the place of the index"])
+def test_images_and_index_are_replaced_together_or_not_at_all(tmp_path, monkeypatch, trouble):
+    (tmp_path / "images.h5").write_bytes(b"old")
+    if trouble == "a failure":
+        (tmp_path / "index.h5").write_bytes(b"old")
+        monkeypatch.setattr("stages.prepare.write_index", lambda *_: 1 / 0)
+    else:
+        (tmp_path / "index.h5").mkdir()
+    before = contents(tmp_path)
+    with pytest.raises((ZeroDivisionError, IsADirectoryError)):
+        make(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_the_index_names_its_images(tmp_path):
+    images, index = make(tmp_path)
+    assert read_index(index).images_sha256 == check(images, "images")
+    assert read_index(index).sha256 == check(index, "index")
+
+
+def test_encoded_images_name_the_pillow_that_read_them(tmp_path, pictures):
+    images, _ = make(tmp_path, Dataset.FOLDER, pictures)
+    with reading(images, "images") as file:
+        assert file.attrs["version-pillow"] == version("pillow")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_no_artifact_could_hold_is_a_wrong_flag(tmp_path, seed):
+    done = command(tmp_path, seed=seed)
+    assert done.returncode == 2
+    assert "--seed" in done.stderr
+    assert make(tmp_path, seed=2**63 - 1)
 
 
 @pytest.mark.parametrize("fraction", [1.0, float("nan")])

@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pfl.errors import InputError
-from pfl.quantize import LIMIT, dequantize, quantize, step_for
+from pfl.quantize import (
+    LIMIT,
+    STEPS,
+    UNDERFLOW,
+    dequantize,
+    quantize,
+    range_for,
+    step_for,
+    underflows,
+)
 
-ranges = st.floats(1e-30, 1e30)
+ranges = st.floats(LIMIT * STEPS[0], LIMIT * STEPS[1])
 steps = st.integers(-20, 5).map(lambda k: 2.0**k)
 floats = st.floats(-1e6, 1e6, width=32)
 matrices = arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=floats)
@@ -24,13 +33,27 @@ matrices = arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 5)), e
 def test_step_is_the_smallest_power_of_two_that_holds_the_range(largest):
     step = step_for(largest)
     assert math.frexp(step)[0] == 0.5
+    assert float(np.float32(step)) * float(np.float32(1 / step)) == 1
+    assert STEPS[0] <= step <= STEPS[1]
     assert LIMIT * step >= largest > LIMIT * step / 2
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_no_step_for_no_range(bad):
-    with pytest.raises(InputError, match=r"extract\.feature-range"):
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e300, 1e-40, 5e-324])
+def test_no_step_for_no_sensible_range(bad):
+    with pytest.raises(InputError, match=r"between .* set extract\.feature-range"):
         step_for(bad)
+
+
+@given(st.floats(0, 3e38))
+def test_the_advised_range_is_taken_and_holds_all_features_that_one_can_hold(largest):
+    step = step_for(float(range_for(largest)))
+    assert LIMIT * step >= min(largest, LIMIT * STEPS[1] / 2)
+    assert not underflows(largest, step) or largest < UNDERFLOW * STEPS[0] * 2
+
+
+@pytest.mark.parametrize(("largest", "told"), [(0.0, False), (127.0, True), (128.0, False)])
+def test_features_of_few_steps_underflow(largest, told):
+    assert underflows(largest / 4, 0.25) is told
 
 
 @given(matrices, steps)

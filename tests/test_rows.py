@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ def features(tmp_path_factory):
     """Row i of these features is (i, -i)."""
     path = tmp_path_factory.mktemp("rows") / "features.h5"
     number = np.arange(500, dtype=np.int16)
-    facts = {"step": 0.5, "backbone": "none", "saturated": 0}
+    facts = {"step": 0.5, "backbone": "none", "saturated": 0, "images-sha256": "a" * 64}
     with create(path, "features", facts) as file:
         put(file, "feature", np.stack([number, -number], 1))
     with open_features(path) as opened:
@@ -49,6 +51,28 @@ def test_every_client_comes_once_whatever_the_memory(features, seed, clients, bu
 def an_index(label):
     zero = np.zeros(len(label), np.int64)
     return Index(label, zero, zero, ("a", "b", "c"), ("all",))
+
+
+@pytest.mark.parametrize(
+    ("images", "index_of_clients", "words"),
+    [
+        ("a", "c", None),
+        ("", "", None),
+        ("b", "c", "features and the images of the index"),
+        ("a", "d", "clients and the index"),
+    ],
+)
+def test_files_of_equal_sizes_made_from_others_are_refused(
+    features, images, index_of_clients, words
+):
+    index = replace(an_index(np.zeros(500, np.int64)), images_sha256=images * 64, sha256="c" * 64)
+    held = deal(np.zeros(500, np.int64), np.arange(500), index.label, 1, 3)
+    held = replace(held, index_sha256=index_of_clients * 64)
+    if words is None:
+        assert len(list(by_client(features, index, held))) == 1
+        return
+    with pytest.raises(InputError, match=f"{words} belong to different runs.*dvc repro"):
+        next(by_client(features, index, held))
 
 
 @pytest.mark.parametrize(("indexed", "highest"), [(499, 498), (500, 500)])

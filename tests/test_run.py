@@ -1,10 +1,13 @@
 """How a stage meets its user: exit codes and sentences, never a traceback for bad input."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pfl.cores import cores
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,7 +20,9 @@ def run(body, *flags):
         f"{body}\nrun(stage)\n"
     )
     command = [sys.executable, "-c", code, *flags]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOTO_NUM_THREADS")
+    bare = {key: value for key, value in os.environ.items() if key not in threads}
+    return subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
 
 
 def failing(error):
@@ -33,7 +38,15 @@ def test_a_sentence_and_exit_code_1_for_bad_input():
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [("ENOSPC", "disk is full"), ("EACCES", "make it accessible"), ("EROFS", "make it accessible")],
+    [
+        ("ENOSPC", "disk is full"),
+        ("EACCES", "make it accessible"),
+        ("EROFS", "make it accessible"),
+        ("EISDIR", "A folder is where a file is needed"),
+        ("ENOTDIR", "A file is where a folder is needed"),
+        ("EEXIST", "A file is where a folder is needed"),
+        ("ENAMETOOLONG", "choose a shorter"),
+    ],
 )
 def test_troubles_of_the_disk_are_sentences_that_name_the_file(code, words):
     done = failing(f"OSError(errno.{code}, 'x', 'data/heads.h5')")
@@ -43,8 +56,23 @@ def test_troubles_of_the_disk_are_sentences_that_name_the_file(code, words):
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_of_the_program_shows_where_it_is():
-    done = failing("ZeroDivisionError('mine')")
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        ("OSError(errno.ENOSPC, 'x')", "A file of this stage: The disk is full"),
+        ("OSError(errno.EISDIR, 'x', 'a.part', None, 'a')", "Error: a: A folder"),
+    ],
+)
+def test_troubles_without_a_name_or_with_two_are_told(error, place):
+    done = failing(error)
+    assert done.returncode == 1
+    assert place in done.stderr
+    assert "None" not in done.stderr
+
+
+@pytest.mark.parametrize("error", ["ZeroDivisionError('mine')", "OSError(errno.EBADF, 'mine')"])
+def test_a_fault_of_the_program_shows_where_it_is(error):
+    done = failing(error)
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 
@@ -81,9 +109,12 @@ def test_a_wrong_flag_is_named_with_exit_code_2(flags, word):
     assert "Traceback" not in done.stderr
 
 
-def test_blas_has_one_thread_inside_a_stage():
+def test_blas_has_one_thread_inside_a_stage_whatever_the_environment():
     body = (
         "import numpy\ndef stage() -> None:\n"
         "    print({i['num_threads'] for i in threadpool_info() if i['user_api'] == 'blas'})"
     )
     assert run(body).stdout == "{1}\n"
+    if cores() > 1:
+        outside = "import numpy\nprint({i['num_threads'] for i in threadpool_info()})\n"
+        assert run(f"{outside}def stage() -> None:\n    pass").stdout != "{1}\n"

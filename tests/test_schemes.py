@@ -174,8 +174,50 @@ def test_natural_names_what_does_not_fit():
         clients_per_group(1, 3)
     with pytest.raises(InputError, match="needs data with groups"):
         clients_per_group(4, 1)
-    with pytest.raises(InputError, match="'b' has 1 training samples"):
+    with pytest.raises(InputError, match=r"'b' has 1 training samples.*lower min-samples to 1"):
         natural(np.array([0, 0, 0, 1]), ["a", "b"], 2, 2, rng())
+    with pytest.raises(InputError, match=r"'b' has 1 training .*: lower clients until .* most 1"):
+        natural(np.array([0, 0, 0, 1]), ["a", "b"], 4, 1, rng())
+    with pytest.raises(InputError, match="all test samples; give it training samples, or leave"):
+        natural(np.array([0, 0, 0, 0]), ["a", "b"], 2, 1, rng())
+
+
+@given(label=LABELS, data=st.data())
+def test_another_seed_is_advised_wherever_one_helps(label, data):
+    """Over many seeds: once one succeeds, no failure may deny that seeds matter."""
+    present = len(np.unique(label))
+    clients = data.draw(st.integers(1, len(label)))
+    each = data.draw(st.integers(-(-present // clients), present))
+    minimum = data.draw(st.integers(1, len(label) // clients))
+    said = set()
+    for seed in range(12):
+        try:
+            pathological(label, clients, each, minimum, rng(seed))
+            said.add("fits")
+        except InputError as error:
+            said.add("another seed" if "another seed" in str(error) else "no seed")
+    assert not {"fits", "no seed"} <= said
+
+
+def test_no_other_seed_is_advised_where_none_can_help():
+    label = np.repeat([0, 1, 2], [6, 3, 3])  # with a sample and a class each, not 4 clients a class
+    with pytest.raises(
+        InputError, match="min-samples 1: lower clients, or raise classes"
+    ) as caught:
+        pathological(label, 12, 1, 1, rng())
+    assert "seed" not in str(caught.value)
+
+
+def test_another_seed_is_advised_where_the_draw_decides():
+    label = np.repeat([0, 1], [97, 3])  # whichever class two of the three clients hold
+    said = set()
+    for seed in range(20):
+        try:
+            pathological(label, 3, 1, 3, rng(seed))
+            said.add("it fits")
+        except InputError as error:
+            said.add(str(error).split(", or ")[-1])
+    assert said == {"it fits", "try another seed."}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from pfl.artifacts import create, put, read, reading
+from pfl.artifacts import check, create, put, read, reading
+from pfl.clients import read_clients
+from pfl.features import open_features
+from pfl.index import read_index
+from pfl.uploads import open_uploads
 from tests.workspace import ENVIRONMENT, command, contents
 
 pytestmark = pytest.mark.slow
@@ -54,6 +58,16 @@ BAD = {
     "a fraction of one": ("prepare", {"test_fraction": 1.0}, "test-fraction"),
     "no download": ("prepare", {"dataset": "cifar10"}, "prepare.download"),
     "unknown scheme": ("partition", {"scheme": "random"}, "'random' is not one of"),
+    "a seed too large": ("partition", {"seed": 2**63}, "--seed"),
+    "no test samples": ("prepare", {"test_fraction": 0}, "no test samples"),
+    "a folder for a file": ("gram", {"features": "data"}, "data is a folder, not a file"),
+    "a file for a folder": (
+        "gram",
+        {"out": "params.yaml/uploads.h5"},
+        "A file is where a folder is needed",
+    ),
+    "a name too long": ("gram", {"out": f"data/{'x' * 300}"}, "choose a shorter one"),
+    "a range too wide": ("extract", {"feature_range": 1e300}, "set extract.feature-range"),
     "no clients": ("partition", {"clients": 0}, "--clients"),
     "too many clients": ("partition", {"clients": 1000}, "1000"),
     "minimum too large": ("partition", {"min_samples": 500}, "min-samples"),
@@ -117,6 +131,16 @@ def test_inputs_of_different_runs_are_refused(shared, tmp_path):
         put(file, "feature", rows)
     for stage in ("gram", "personalize", "evaluate"):
         assert "dvc repro" in fails(shared, stage, features=short)
+
+
+def test_each_file_names_what_it_was_made_from(finished):
+    data = finished / "data"
+    index, held = read_index(data / "index.h5"), read_clients(data / "clients.h5")
+    assert held.train.index_sha256 == held.test.index_sha256 == check(data / "index.h5", "index")
+    with open_features(data / "features.h5") as features:
+        assert index.images_sha256 == features.images_sha256 == check(data / "images.h5", "images")
+    with open_uploads(data / "uploads.h5") as uploads:
+        assert uploads.features_sha256 == check(data / "features.h5", "features")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pfl.uploads import (
     smallest,
 )
 from tests.strategies import federations
-from tests.test_moments import equal, of
+from tests.test_moments import of
 
 
 def written(federation, path):
@@ -35,7 +35,7 @@ def test_what_is_sent_arrives_exactly(tmp_path_factory, federation):
     with open_uploads(path) as uploads:
         assert uploads.clients == federation.clients
         for client in range(federation.clients):
-            assert equal(uploads.of(client), of(federation, client))
+            assert uploads.of(client) == of(federation, client)
 
 
 @given(federations(max_samples=10))
@@ -80,7 +80,7 @@ def test_the_servers_answer_arrives_exactly(tmp_path_factory, federation, beta):
     knowledge = aggregate(total, beta)
     write_server(path, total, knowledge)
     got_total, got = read_server(path)
-    assert equal(got_total, total)
+    assert got_total == total
     assert got.beta == beta
     for name in ("gram", "cross", "head"):
         np.testing.assert_array_equal(getattr(got, name), getattr(knowledge, name))

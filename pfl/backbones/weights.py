@@ -51,9 +51,10 @@ def find_weights(name: str, given: Path, places: Sequence[Place], advice: str) -
     if given.is_file():
         return given
     if not given.is_dir():
+        what = "is no regular file" if given.exists() else "does not exist"
         raise InputError(
-            f"{given}, where weights of '{name}' should be, does not exist: set extract.weights "
-            "to a weights file, or to an existing folder such as data/weights."
+            f"{given}, where weights of '{name}' should be, {what}: set extract.weights to a "
+            "weights file, or to an existing folder such as data/weights."
         )
     tried = [f"{given}/{name}{{{','.join(SUFFIXES)}}} (no such file)"]
     for suffix in SUFFIXES:

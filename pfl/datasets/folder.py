@@ -79,7 +79,7 @@ def _walk(root: Path) -> Iterator[str]:
             if entry.is_symlink():
                 _check_link(Path(entry.path), home)
             if not entry.is_dir():
-                yield _printable(root, name)
+                yield _usable(root, name)
             elif depth == DEEPEST:
                 raise InputError(f"{root / name} is too deep: images lie in {root} as {LAYOUTS}.")
             else:
@@ -99,7 +99,9 @@ def _check_link(link: Path, home: Path) -> None:
         raise InputError(f"{link} links to {target}, which does not exist: remove or mend it.")
 
 
-def _printable(root: Path, name: str) -> str:
+def _usable(root: Path, name: str) -> str:
+    if not (root / name).is_file():  # Reading a pipe could wait for ever.
+        raise InputError(f"{root / name} is no regular file (a pipe, socket or device): remove it.")
     try:
         name.encode()
     except UnicodeEncodeError as error:

@@ -23,6 +23,11 @@ from pfl.index import TEST, TRAIN, Index
 log = logging.getLogger(__name__)
 
 KNOWN = ("x_train", "y_train", "x_test", "y_test", "group_train", "group_test", "classes")
+LARGEST_LABEL = 2**31 - 1  # what index.h5 holds
+NUMBERING = (
+    "classes, {name} = np.unique({name}, return_inverse=True) numbers any labels "
+    "(of both splits together)"
+)
 BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 Arrays = Mapping[str, np.ndarray]
 
@@ -58,7 +63,7 @@ def load(request: Request) -> Samples:
 def _file(path: Path) -> Path:
     if path.is_file():
         return path
-    found = sorted(path.glob("*.npz"))
+    found = sorted(file for file in path.glob("*.npz") if file.is_file())
     if len(found) == 1:
         return found[0]
     raise InputError(
@@ -142,14 +147,16 @@ def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
     elif y.ndim == 0 or y.size != len(y):
         remedy = "give one label per image"
     elif y.dtype.kind not in "iu":
-        remedy = (
-            f"classes, {name} = np.unique({name}, return_inverse=True) numbers any labels "
-            "(of both splits together)"
-        )
+        remedy = NUMBERING.format(name=name)
     if remedy:
         raise InputError(
             f"{path}: {name} is {y.dtype} of shape {y.shape}, but must be integer of shape (n,): "
             f"{remedy}."
+        )
+    if y.max(initial=0) > LARGEST_LABEL:
+        raise InputError(
+            f"{path}: {name} goes up to {y.max()}, but labels must be 0 … d-1: "
+            f"{NUMBERING.format(name=name)}."
         )
     return y.reshape(-1).astype(np.int64)
 
@@ -179,7 +186,7 @@ def _classes(path: Path, arrays: Arrays, label: np.ndarray) -> tuple[str, ...]:
 
 
 def _named_classes(path: Path, classes: np.ndarray, highest: int) -> tuple[str, ...]:
-    names = tuple(_texts(classes))
+    names = tuple(_texts(path, "classes", classes))
     if classes.ndim != 1 or len(set(names)) < len(names):
         raise InputError(f"{path}: 'classes' must be a vector of distinct names, one per class.")
     if highest >= len(names):
@@ -203,15 +210,24 @@ def _groups(path: Path, arrays: Arrays, sizes: list[int]) -> tuple[np.ndarray, t
             )
         _check_length(path, f"x_{split}", size, f"group_{split}", len(part))
         parts.append(part)
-    if len({part.dtype.kind in "iu" for part in parts}) > 1:
+    kinds = {part.dtype.kind in "iu" for part in parts}
+    if len(kinds) > 1 or (kinds == {True} and np.result_type(*parts).kind == "f"):
         raise InputError(
             f"{path}: group_train is {parts[0].dtype} and group_test {parts[1].dtype}: "
-            "use numbers in both or names in both."
+            "use numbers of one type in both or names in both."
         )
+    if kinds == {False}:
+        parts = [np.array(_texts(path, "groups", part), np.str_) for part in parts]
     values, group = np.unique(np.concatenate(parts), return_inverse=True)
-    return group.astype(np.int64), tuple(_texts(values))
+    return group.astype(np.int64), tuple(_texts(path, "groups", values))
 
 
-def _texts(values: np.ndarray) -> list[str]:
-    flat = values.ravel().tolist()
-    return [value.decode() if isinstance(value, bytes) else str(value) for value in flat]
+def _texts(path: Path, what: str, values: np.ndarray) -> list[str]:
+    try:
+        flat = values.ravel().tolist()
+        return [value.decode() if isinstance(value, bytes) else str(value) for value in flat]
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: the names of {what} hold {error.object!r}, which is not UTF-8: "
+            "give them as text, with .decode() from what they are in."
+        ) from error

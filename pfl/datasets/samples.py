@@ -53,7 +53,8 @@ def assemble(
     """Order samples training first, each split in source order; with ``cut``, make a test split.
 
     Raises:
-        InputError: there are fewer than two classes, or no training samples.
+        InputError: there are fewer than two classes, a name is no text, or the samples of a split
+            are missing or such that no classifier can be trained or tested.
     """
     if len(index.classes) < 2:
         raise InputError(
@@ -69,9 +70,44 @@ def assemble(
             "test-fraction": request.test_fraction,
             "seed": request.seed,
         }
-    if not index.train.any():
-        raise InputError(f"{request.path} has no training samples: add some, or a training split.")
+    _check_names(request.path, index)
+    _check_splits(request.path, index, cut)
     return _ordered(images, index, attributes)
+
+
+def _check_names(path: Path, index: Index) -> None:
+    """Refuse names that no file can hold: lone halves of UTF-16 pairs."""
+    for name in (*index.classes, *index.groups):
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{path} names a class or group {name!r}, which cannot be encoded: rename it."
+            ) from error
+
+
+def _check_splits(path: Path, index: Index, cut: bool) -> None:
+    """Refuse at once what could never be trained on, or never be evaluated."""
+    if not index.train.any():
+        raise InputError(f"{path} has no training samples: add some, or a training split.")
+    trained = np.unique(index.label[index.train])
+    if len(trained) < 2:
+        raise InputError(
+            f"All training samples of {path} are of the class '{index.classes[trained[0]]}', but "
+            "a classifier needs at least two: add training samples of other classes."
+        )
+    if not index.test.any():
+        remedy = (
+            "set prepare.test-fraction higher, or add samples"
+            if cut
+            else "fill its test split, or remove that, so that one is cut"
+        )
+        raise InputError(f"{path} has no test samples, so nothing could be evaluated: {remedy}.")
+    if not np.isin(index.label[index.test], trained).any():
+        raise InputError(
+            f"No test sample of {path} is of a class with training samples, so nothing could be "
+            "evaluated: add test samples of the classes that are trained."
+        )
 
 
 def _ordered(
