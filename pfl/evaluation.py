@@ -18,8 +18,8 @@ from pfl.index import Index
 from pfl.metrics import accuracy, summarize
 from pfl.scoring import Hits, score, score_shared
 from pfl.tables import DIGITS, csv_text
+from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
-LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
 BLOCK_BYTES = 1 << 27
 
 
@@ -66,7 +66,7 @@ def evaluate(
     count = clients.test.clients
     shape = (count, features.m, len(index.classes))
     _check(index, features, head.shape, heads.shape, shape)
-    hits = {name: Hits.zero(count) for name in (LOCAL, GLOBAL, PERSONALIZED)}
+    hits = {name: Hits.zero(count) for name in HEADS}
     of_clients = {LOCAL: heads.local, PERSONALIZED: heads.personalized}
     for rows, label, owner in _test_blocks(index, clients.test, features):
         hits[GLOBAL] += score_shared(rows, label, owner, head, count)

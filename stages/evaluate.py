@@ -9,12 +9,13 @@ import typer
 from pfl.artifacts import read, reading, write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
-from pfl.evaluation import GLOBAL, LOCAL, PERSONALIZED, Evaluation, metrics, table
+from pfl.evaluation import Evaluation, metrics, table
 from pfl.evaluation import evaluate as measure
 from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
 from stages._run import run
 
 
