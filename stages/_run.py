@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from pfl.errors import InputError
 
 log = logging.getLogger("pfl")
+LARGEST_SEED = 2**63 - 1  # what artifacts can hold
 FULL = "The disk is full: free some space and run again; finished artifacts are intact."
 
 

@@ -14,7 +14,7 @@ from pfl.partition import Scheme, Settings
 from pfl.partition import partition as split
 from pfl.schemes import CONCENTRATIONS
 from pfl.tables import csv_text
-from stages._run import run
+from stages._run import LARGEST_SEED, run
 
 
 def partition(
@@ -43,7 +43,9 @@ def partition(
     min_samples: Annotated[
         int, typer.Option(min=1, help="Training samples that every client has at least.")
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")],
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")
+    ],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)

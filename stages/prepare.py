@@ -11,7 +11,7 @@ from pfl.datasets import Dataset, Request, Samples
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
 from pfl.index import write_index
-from stages._run import run
+from stages._run import LARGEST_SEED, run
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def prepare(
         float,
         typer.Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists."),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of that cut.")],
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
     images: Annotated[Path, typer.Option(help="Output: every image.")],
     index: Annotated[Path, typer.Option(help="Output: label, split and group of each image.")],
 ) -> None:
