@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader
 
 from pfl import baselines
 from pfl.algorithm import Algorithm, Training
-from pfl.ensemble import score_clients, score_ensembles
+from pfl.ensemble import score_all, score_clients
 from pfl.local import sgd
 from pfl.methods import make_algorithm
 from pfl.networks import build
@@ -46,7 +46,7 @@ CD2 = {
 }  # fmt: skip
 TRAINING = Training(
     seed=0, rounds=50, epochs=1, batch_size=128, lr=0.01, lr_decay=1.0, momentum=0.9,
-    nesterov=True, weight_decay=5e-4, fraction=1.0, dropout=0.0, bf16=False,
+    nesterov=True, weight_decay=5e-4, fraction=1.0, client_dropout=0.0, bf16=False,
 )  # fmt: skip
 
 
@@ -129,9 +129,7 @@ def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object
         "Ditto": method(partial(baselines.ditto, attraction=0.1)),
         "CD2-pFed": method(lambda model: make_algorithm("cd2-pfed", model, CD2)),
         "tests of clients": partial(score_clients, single.problem, single.federation, single.run),
-        "tests of ensembles": partial(
-            score_ensembles, single.problem, single.federation, single.run
-        ),
+        "all tests": partial(score_all, single.problem, single.federation, single.run),
         "grouped": partial(_grouped, problem),
         "as libraries": partial(_as_libraries, problem, folder, False),
         "as libraries, default tests": partial(_as_libraries, problem, folder, True),
@@ -208,7 +206,7 @@ def _grouped(problem: Problem) -> None:
     ]
     optimizer = sgd(weights, context)
     streams = [
-        data.batches(context.batch_size, stream(0, "b", number))
+        data.batches(context.training.batch_size, stream(0, "b", number))
         for number, data in enumerate(problem.clients)
     ]
     for batches in zip(*streams, strict=True):

@@ -1,7 +1,8 @@
 """What a federated method is, and what its local training gets to know."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class Training:
         nesterov: whether the momentum is Nesterov's.
         weight_decay: of SGD.
         fraction: share of the clients with data that take part in a round, in (0, 1].
-        dropout: probability in [0, 1) that a chosen client is lost during the round.
+        client_dropout: probability in [0, 1) that a chosen client is lost during the round.
         bf16: whether the matrix products run in bfloat16 (autocast).
     """
 
@@ -39,7 +40,7 @@ class Training:
     nesterov: bool
     weight_decay: float
     fraction: float
-    dropout: float
+    client_dropout: float
     bf16: bool
 
 
@@ -48,31 +49,26 @@ class RoundContext:
     """What local training may know besides the model and the data.
 
     Attributes:
+        training: the settings, see :meth:`adjusted`.
         round: t, from 1.
-        rounds: T.
-        epochs: passes over the data.
-        batch_size: samples a step.
-        lr: learning rate of this round.
-        momentum: of SGD.
-        nesterov: whether the momentum is Nesterov's.
-        weight_decay: of SGD.
-        bf16: whether the matrix products run in bfloat16 (autocast).
         split: what is private in this round, in the model's device.
         memory: what this client keeps besides its private weights, by name; training may read and
             replace its entries, and finds them again in the client's next round. Never uploaded.
     """
 
+    training: Training
     round: int
-    rounds: int
-    epochs: int
-    batch_size: int
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    bf16: bool
     split: Split
     memory: dict[str, Tensor]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of this round: lr · lr_decay^(t − 1)."""
+        return self.training.lr * self.training.lr_decay ** (self.round - 1)
+
+    def adjusted(self, **settings: Any) -> "RoundContext":
+        """The same with other settings, by the names of :class:`Training`."""
+        return replace(self, training=replace(self.training, **settings))
 
 
 # (model, data, context, generator) -> loss terms, each a mean over the samples seen. The model

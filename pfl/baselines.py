@@ -107,7 +107,7 @@ def fedrep(model: nn.Module, private_layers: int, head_epochs: int) -> Algorithm
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
         first = train_part(
-            model, data, replace(context, epochs=head_epochs), generator, head.__contains__
+            model, data, context.adjusted(epochs=head_epochs), generator, head.__contains__
         )
         body = train_part(model, data, context, generator, lambda name: name not in head)
         return body | {"head-loss": first["loss"]}
@@ -236,6 +236,7 @@ def fedavg_ft(model: nn.Module, epochs: int, learning_rate: float) -> Algorithm:
     def personalize(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
-        return train(model, data, replace(context, epochs=epochs, lr=learning_rate), generator)
+        tuned = context.adjusted(epochs=epochs, lr=learning_rate, lr_decay=1.0)
+        return train(model, data, tuned, generator)
 
     return replace(fedavg(model), name="fedavg-ft", personalize=personalize)

@@ -151,7 +151,7 @@ def _train(
 ) -> dict[str, float]:
     """A client's part in a round."""
     loss = _objective(found, settings, model, context)
-    beta = average_weight(settings, context.round, context.rounds)
+    beta = average_weight(settings, context.round, context.training.rounds)
     by_step = settings.average_every == Every.STEP
     with ExitStack() as stack:
         if settings.cross == Cross.NONE:
@@ -171,7 +171,7 @@ def _train(
 
 def _objective(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Loss:
     """CE(ỹ, y) + λ L_CD; the second term is 0 where a part is empty, or left out without CD."""
-    ratio = round_ratio(settings, context.round, context.rounds)
+    ratio = round_ratio(settings, context.round, context.training.rounds)
     if not settings.distill:
         return cross_entropy
     if ratio in (0, 1):
@@ -219,7 +219,7 @@ def averaging(model: nn.Module, split: Split, beta: float) -> Callable[[], None]
 
 def _between(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Split:
     """Masks of the parameters that lead from one part to the other in this round."""
-    ratio = round_ratio(settings, context.round, context.rounds)
+    ratio = round_ratio(settings, context.round, context.training.rounds)
     masks = crossing(found, model.state_dict(), ratio)
     return {name: masks[name].to(w.device) for name, w in model.named_parameters()}
 

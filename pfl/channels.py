@@ -18,12 +18,11 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from pfl.following import Axis
+from pfl.shares import portion
 from pfl.split import Split, State, all_private, nothing_private
 from pfl.tracing import Layer, Trace, trace
 
 __all__ = ["Cross", "channel_split", "crossing", "divide", "private_channels", "shared_length"]
-
-DIGITS = 9  # of p C that count: 0.1 × 30 in floating point is no reason for a fourth channel
 
 
 class Cross(StrEnum):
@@ -44,7 +43,7 @@ def private_channels(channels: int, ratio: float) -> int:
     """The number n of private ones among ``channels`` ≥ 2 at the ratio p in [0, 1]."""
     if ratio in (0, 1):
         return int(ratio) * channels
-    return min(max(math.ceil(round(ratio * channels, DIGITS)), 1), channels - 1)
+    return min(max(math.ceil(portion(channels, ratio)), 1), channels - 1)
 
 
 def shared_length(axis: Axis, length: int, ratio: float) -> int:

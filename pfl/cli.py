@@ -2,22 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-REPORT = Path("reports/fedhip")
-HEADS = {"local": "local L_k", "global": "global G", "personalized": "personalized P_k"}
-COLUMNS = {
-    "mean": "mean",
-    "weighted": "weighted",
-    "std": "std",
-    "worst-decile": "worst decile",
-    "global-test": "global test",
-}
+from pfl.errors import InputError
+from pfl.reports import load_report
+from pfl.results import comparison_table, heads_note, heads_table
+
+REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=True)
 
@@ -29,40 +23,36 @@ def commands() -> None:
 
 @app.command()
 def results(
-    report: Annotated[Path, typer.Option(help="Folder of a finished run's report.")] = REPORT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+    report: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")] = REPORT,
+    comparison: Annotated[
+        Path, typer.Option(help="Folder of the comparison; shown if it exists.")
+    ] = COMPARISON,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
 ) -> None:
-    """Show the accuracy of every kind of head over the clients, and where the files are."""
-    path = report / "metrics.json"
-    if not path.is_file():
-        typer.secho(f"Error: {path} does not exist: run `make repro`.", err=True, fg="red")
-        raise SystemExit(1)
-    metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    """Show the accuracy of FedHiP's heads and of all methods, and where the files are."""
+    try:
+        _show(report, comparison, as_json)
+    except InputError as error:
+        typer.secho(f"Error: {error}", err=True, fg="red")
+        raise SystemExit(1) from error
+
+
+def _show(report: Path, comparison: Path, as_json: bool) -> None:
+    path, beside = report / "metrics.json", comparison / "comparison.json"
+    metrics = load_report(path)
+    methods = load_report(beside) if beside.exists() else None
     if as_json:
-        typer.echo(json.dumps(metrics, indent=2))
+        told = metrics if methods is None else {**metrics, "comparison": methods}
+        typer.echo(json.dumps(told, indent=2))
         return
+    shown = [heads_table(path, metrics), heads_note(path, metrics)]
+    shown += [] if methods is None else [comparison_table(beside, methods)]
     console = Console()
-    console.print(_accuracies(metrics))
-    missing = metrics["clients-without-test"]
-    if missing:
-        console.print(f"{missing} clients hold no test samples and are left out of the table.")
-    for name in sorted(item.name for item in report.iterdir()):
-        console.print(f"  {report / name}", highlight=False)
-
-
-def _accuracies(metrics: dict[str, Any]) -> Table:
-    title = f"Accuracy in % on the clients' own test sets, {metrics['clients']} clients"
-    table = Table(title=title, box=box.SIMPLE_HEAD)
-    table.add_column("head")
-    for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
-    for key, label in HEADS.items():
-        table.add_row(label, *(_percent(metrics[key].get(column)) for column in COLUMNS))
-    return table
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
+    for part in shown:
+        console.print(part, highlight=False)
+    for folder in (report, comparison) if methods is not None else (report,):
+        for name in sorted(item.name for item in folder.iterdir()):
+            console.print(f"  {folder / name}", highlight=False)
 
 
 def main() -> None:

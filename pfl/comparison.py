@@ -5,33 +5,41 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pfl.errors import InputError
+from pfl.reports import load_report, number_at, other_form
 from pfl.tables import DIGITS, csv_text
+from pfl.vocabulary import (
+    EXTERNAL_TEST,
+    GLOBAL_TEST,
+    HEADS,
+    LOCAL_TEST,
+    NEW_TEST,
+    UPLOAD_BYTES,
+    VALIDATION,
+)
 
 # What is compared, and where a run's metrics.json has it.
 MEASURES = {
-    "local-test": ("local-test", "mean"),
-    "local-test:worst-decile": ("local-test", "worst-decile"),
-    "new-test": ("new-test", "mean-probability"),
-    "new-test:mean-log-probability": ("new-test", "mean-log-probability"),
-    "new-test:vote": ("new-test", "vote"),
-    "new-test:weight-average": ("new-test", "weight-average"),
-    "new-test:single": ("new-test", "single"),
-    "external-test": ("external-test", "mean-probability"),
-    "validation": ("validation", "mean"),
-    "upload-bytes": ("upload-bytes",),
+    LOCAL_TEST: (LOCAL_TEST, "mean"),
+    f"{LOCAL_TEST}:worst-decile": (LOCAL_TEST, "worst-decile"),
+    GLOBAL_TEST: (GLOBAL_TEST, "mean"),
+    NEW_TEST: (NEW_TEST, "mean-probability"),
+    f"{NEW_TEST}:mean-log-probability": (NEW_TEST, "mean-log-probability"),
+    f"{NEW_TEST}:vote": (NEW_TEST, "vote"),
+    f"{NEW_TEST}:weight-average": (NEW_TEST, "weight-average"),
+    EXTERNAL_TEST: (EXTERNAL_TEST, "mean-probability"),
+    VALIDATION: (VALIDATION, "mean"),
+    UPLOAD_BYTES: (UPLOAD_BYTES,),
 }
-# FedHiP has one model a client and no ensemble: its test on all samples is that of single models.
+# FedHiP has one head a client and no ensemble of them.
 FEDHIP = {
-    "local-test": ("mean",),
-    "local-test:worst-decile": ("worst-decile",),
-    "new-test:single": ("global-test",),
+    LOCAL_TEST: ("mean",),
+    f"{LOCAL_TEST}:worst-decile": ("worst-decile",),
+    GLOBAL_TEST: (GLOBAL_TEST,),
 }
-HEADS = ("local", "global", "personalized")
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Compared:
     Attributes:
         method: its name; FedHiP's heads are ``fedhip:local`` and so on.
         seeds: runs behind each entry.
-        entries: by the names of :data:`MEASURES`.
+        entries: by the names of :data:`MEASURES`, those that some method has.
     """
 
     method: str
@@ -67,34 +75,42 @@ def compare(
 ) -> list[Compared]:
     """Gather ``runs/<method>/seed-<seed>/metrics.json``, and FedHiP's from ``fedhip``.
 
+    What no method has measured (an external test, a validation) is left out.
+
     Raises:
         InputError: a file is missing or of another form.
     """
-    table = []
-    for method in methods:
-        found = [_load(runs / method / f"seed-{seed}" / "metrics.json") for seed in seeds]
-        table.append(_compared(method, found, MEASURES))
-    closed = _load(fedhip / "metrics.json")
-    return table + [_compared(f"fedhip:{head}", [closed[head]], FEDHIP) for head in HEADS]
+    rows = [
+        _compared(
+            method,
+            [
+                _measured(runs / method / f"seed-{seed}" / "metrics.json", (), MEASURES)
+                for seed in seeds
+            ],
+        )
+        for method in methods
+    ]
+    for head in HEADS:
+        rows.append(
+            _compared(f"fedhip:{head}", [_measured(fedhip / "metrics.json", (head,), FEDHIP)])
+        )
+    known = [name for name in MEASURES if any(not math.isnan(r.entries[name].mean) for r in rows)]
+    return [replace(row, entries={name: row.entries[name] for name in known}) for row in rows]
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} is missing or damaged ({error}): run `dvc repro`, which makes it."
-        ) from error
-    return found
+def _measured(
+    path: Path, part: tuple[str, ...], places: Mapping[str, tuple[str, ...]]
+) -> dict[str, float]:
+    """The measures that a file of a run has a number for, below the keys ``part``."""
+    found = load_report(path)
+    values = {name: number_at(path, found, (*part, *place)) for name, place in places.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _compared(
-    method: str, runs: Sequence[dict[str, Any]], places: Mapping[str, tuple[str, ...]]
-) -> Compared:
+def _compared(method: str, runs: Sequence[Mapping[str, float]]) -> Compared:
     entries = {}
     for name in MEASURES:
-        values = [_at(run, places[name]) for run in runs] if name in places else []
-        known = [value for value in values if value is not None]
+        known = [run[name] for run in runs if name in run]
         entries[name] = Entry(
             mean=statistics.fmean(known) if known else math.nan,
             std=statistics.stdev(known) if len(known) > 1 else math.nan,
@@ -102,17 +118,10 @@ def _compared(
     return Compared(method, len(runs), entries)
 
 
-def _at(run: Any, place: tuple[str, ...]) -> float | None:
-    """The number at a place, None where the run did not measure it."""
-    for key in place:
-        run = None if run is None else run[key]
-    return None if run is None else float(run)
-
-
 def comparison_csv(table: Sequence[Compared]) -> str:
     """A line a method; a column for the mean and one for the deviation of each measure."""
     header = ["method", "seeds"]
-    header += [name for measure in MEASURES for name in (measure, f"{measure}:std")]
+    header += [name for measure in table[0].entries for name in (measure, f"{measure}:std")]
     return csv_text(
         header,
         (
@@ -137,7 +146,16 @@ def _known(value: float) -> float | None:
 
 
 def rounds_of(path: Path, column: str) -> dict[int, float]:
-    """A column of a run's rounds.csv by round, without its empty cells."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {int(row["round"]): float(row[column]) for row in rows if row.get(column)}
+    """A column of a run's rounds.csv by round, without its empty cells; nothing if it has none.
+
+    Raises:
+        InputError: the file is missing or of another form.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {int(row["round"]): float(row[column]) for row in rows if row.get(column)}
+    except OSError as error:
+        raise InputError(f"{path} is missing: run `dvc repro`, which makes it.") from error
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise other_form(path, f"its columns 'round' and '{column}' are no numbers") from error

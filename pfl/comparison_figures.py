@@ -10,11 +10,13 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pfl.canvas import COLORS, draw
 from pfl.comparison import Compared
+from pfl.vocabulary import EXTERNAL_TEST, GLOBAL_TEST, LOCAL_TEST, NEW_TEST
 
 PANELS = {
-    "local-test": "local test: each client's model\non its own test samples",
-    "new-test": "new test: the ensemble of the models\non everybody's test samples",
-    "external-test": "external test: the ensemble\non the group held out",
+    LOCAL_TEST: "local test: each client's model\non its own test samples",
+    GLOBAL_TEST: "global test: each client's model\non everybody's test samples",
+    NEW_TEST: "new test: the ensemble of the models\non everybody's test samples",
+    EXTERNAL_TEST: "external test: the ensemble\non the group held out",
 }
 DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
 
@@ -29,14 +31,20 @@ def draw_comparison(path: Path, table: Sequence[Compared]) -> None:
             _panel(axes, table, name)
         panels[0].set_yticks(range(len(table)), [row.method for row in table])
         panels[0].invert_yaxis()
-        seeds = max(row.seeds for row in table)
-        figure.suptitle(f"Accuracy after the last round, mean ± deviation over {seeds} seed(s)")
+        figure.suptitle(title(table))
 
     draw(path, (2.0 + 3.6 * len(shown), 1.9 + 0.32 * len(table)), content)
 
 
+def title(table: Sequence[Compared]) -> str:
+    """What the figure shows; a deviation only where a method ran more than once."""
+    seeds = max(row.seeds for row in table)
+    spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    return f"Accuracy after the last round{spread}"
+
+
 def _known(row: Compared, name: str) -> bool:
-    return not math.isnan(row.entries[name].mean)
+    return name in row.entries and not math.isnan(row.entries[name].mean)
 
 
 def _panel(axes: Axes, table: Sequence[Compared], name: str) -> None:

@@ -3,24 +3,26 @@
 The tests of CD2-pFed [arXiv 2204.03880, Section 4.1]:
 
 - local test: each client's model on its own test samples;
-- new test: the ensemble of all clients' models on everybody's test samples;
+- new test: the ensemble of all clients' models on everybody's test samples; beside it stands the
+  global test, each client's model on these samples;
 - external test: the same ensemble on samples of a group that took no part.
 
 The paper does not say how the ensemble is formed. The mean of the models' probabilities comes
 first; the mean of log-probabilities, the majority of votes (ties to the lower class number), and
-the average of the weights, by |D_i|, are told too, and the mean accuracy of the single models.
+the average of the weights, by |D_i|, are told too.
 Clients without training samples have no model of their own and are left out.
 """
 
-import math
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int
-from safetensors.torch import load, save
-from torch import Tensor, nn
+from jaxtyping import Bool, Float, Float32, Int
+from safetensors.torch import load
+from torch import nn
 
 from pfl.rounds import (
     Federation,
@@ -31,8 +33,9 @@ from pfl.rounds import (
     client_stream,
     jobs_for,
     model_state,
+    state_bytes,
 )
-from pfl.split import State
+from pfl.split import Packed, average, nothing_private, upload
 from pfl.training_data import ClientData
 from pfl.workers import Run
 
@@ -50,14 +53,12 @@ class EnsembleScore:
         mean_log_probability: argmax of Σ_i log p_i.
         vote: the class that most models choose.
         weight_average: one model with the average weights.
-        single: mean over the clients of the accuracy of their models.
     """
 
     mean_probability: float
     mean_log_probability: float
     vote: float
     weight_average: float
-    single: float
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,17 @@ class ClientScores:
 
 
 @dataclass(frozen=True)
-class EnsembleScores:
-    """Accuracy on samples that are not a client's own.
+class Scores:
+    """All tests after the last round.
 
     Attributes:
+        clients: each client's model on its own samples.
         pooled: each client's model on everybody's test samples; NaN where there is no model.
         new: the ensemble on everybody's test samples.
         external: the ensemble on the samples held out, if any.
     """
 
+    clients: ClientScores
     pooled: Float[np.ndarray, " clients"]
     new: EnsembleScore
     external: EnsembleScore | None
@@ -98,30 +101,41 @@ def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientS
     return ClientScores(own=values[0], validation=values[1])
 
 
-def score_ensembles(problem: Problem, federation: Federation, run: Run) -> EnsembleScores:
-    """Test each client's model on all samples, and their ensembles.
+def score_all(problem: Problem, federation: Federation, run: Run) -> Scores:
+    """Test each client's model on its own and on all samples, and the ensembles of all models.
 
-    Where all clients use the same model, it is tested once.
+    Each model is made once and sees each sample once. Where all clients use the same model, so
+    does that one for all of them.
     """
+    groups = _users(problem, federation)
+    jobs = jobs_for(federation, [users[0] for users in groups], federation.round)
+    tests = [_Test(job, tuple(users)) for job, users in zip(jobs, groups, strict=True)]
+    tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
+    values = np.full((3, len(problem.clients)), np.nan)
+
+    def states() -> Iterator[Packed]:
+        everything = nothing_private(federation.shared)
+        for users, answer in zip(groups, run(_answer, tests), strict=True):
+            for tally, logits in zip(tallies, answer.logits, strict=True):
+                tally.add(logits)
+            values[:2, users], values[2, users] = answer.accuracy, tallies[0].single[-1]
+            yield upload(load(answer.state), everything)
+
+    weights = [float(sum(len(problem.clients[client]) for client in users)) for users in groups]
+    mean = average(federation.shared, states(), weights, nothing_private(federation.shared))
+    (averaged,) = run(_logits_of_state, [state_bytes(mean)])
+    new, *external = (tally.score(one) for tally, one in zip(tallies, averaged, strict=True))
+    clients = ClientScores(own=values[0], validation=values[1])
+    return Scores(clients, values[2], new, external[0] if external else None)
+
+
+def _users(problem: Problem, federation: Federation) -> list[list[int]]:
+    """The clients that use each model: all of them the same one, or everybody an own one."""
     able = able_clients(problem)
-    alike = problem.algorithm.personalize is None and not any(
-        member.private for member in federation.members
-    )
-    jobs = jobs_for(federation, able[:1] if alike else able, federation.round)
-    weights = [float(len(problem.clients[job.client])) for job in jobs]
-    tallies = [Tally(data.label.numpy()) for data in _sets(problem)]
-    average = WeightAverage()
-    for weight, answer in zip(weights, run(_answer, jobs), strict=True):
-        average.add(load(answer.state), weight)
-        for tally, logits in zip(tallies, answer.logits, strict=True):
-            tally.add(logits)
-    (answer,) = run(_answer_of_state, [save(average.state())])
-    new, *external = (
-        tally.score(logits) for tally, logits in zip(tallies, answer.logits, strict=True)
-    )
-    pooled = np.full(len(problem.clients), np.nan)
-    pooled[able] = tallies[0].single
-    return EnsembleScores(pooled, new, external[0] if external else None)
+    personal = problem.algorithm.personalize is not None
+    if personal or any(member.private for member in federation.members):
+        return [[client] for client in able]
+    return [able]
 
 
 def able_clients(problem: Problem) -> list[int]:
@@ -153,38 +167,32 @@ class Tally:
             mean_log_probability=self._accuracy(self.log_probability),
             vote=self._accuracy(self.votes),
             weight_average=self._accuracy(averaged),
-            single=float(np.mean(self.single)),
         )
 
     def _accuracy(self, scores: np.ndarray) -> float:
         return float(np.mean(scores.argmax(1) == self.label))
 
 
-class WeightAverage:
-    """Σ a_i w_i over whole states, a_i ∝ |D_i|, in float64 and rounded once."""
+@dataclass(frozen=True)
+class _Test:
+    """A model to be tested: that of a client's job, which all of ``users`` have."""
 
-    def __init__(self) -> None:
-        self.sums: dict[str, Tensor] = {}
-        self.types: dict[str, torch.dtype] = {}
-        self.total = 0.0
-
-    def add(self, state: State, weight: float) -> None:
-        """Count one more state."""
-        self.total += weight
-        self.types = {name: value.dtype for name, value in state.items()}
-        for name, value in state.items():
-            self.sums[name] = self.sums.get(name, 0) + value.double() * weight
-
-    def state(self) -> dict[str, Tensor]:
-        """The average so far."""
-        return {name: (self.sums[name] / self.total).to(kind) for name, kind in self.types.items()}
+    job: Job
+    users: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """A model's class scores on each set of samples, and its state."""
+    """What a model gives.
+
+    Attributes:
+        logits: class scores on each set of samples.
+        accuracy: on the own test samples (first row) and validation samples of each user.
+        state: the model.
+    """
 
     logits: tuple[np.ndarray, ...]
+    accuracy: Float[np.ndarray, "2 users"]
     state: bytes
 
 
@@ -198,7 +206,7 @@ def _model_in_use(problem: Problem, job: Job) -> nn.Module:
     """The model that a client uses after the round."""
     model = client_model(problem, job)
     if problem.algorithm.personalize is not None:
-        data = problem.clients[job.client].to(problem.device)
+        data = problem.clients[job.client]
         context, generator = client_context(problem, job), client_stream(problem, job, "personal")
         problem.algorithm.personalize(model, data, context, generator)
     return model
@@ -207,30 +215,35 @@ def _model_in_use(problem: Problem, job: Job) -> nn.Module:
 def _own_accuracy(problem: Problem, job: Job) -> tuple[float, float]:
     """Accuracy of a client's model on its own test and validation samples."""
     model, tests = _model_in_use(problem, job), problem.tests
-    sets = (tests.pooled.take(tests.own[job.client]), tests.validation[job.client])
-    own, validation = (
-        float(np.mean(predict(model, data.to(problem.device)).argmax(1) == data.label.numpy()))
-        if len(data)
-        else math.nan
-        for data in sets
-    )
-    return own, validation
+    own = tests.pooled.take(tests.own[job.client])
+    return _accuracy_on(model, own), _accuracy_on(model, tests.validation[job.client])
 
 
-def _answer(problem: Problem, job: Job) -> _Answer:
-    return _answer_of(problem, _model_in_use(problem, job))
+def _answer(problem: Problem, test: _Test) -> _Answer:
+    model, tests = _model_in_use(problem, test.job), problem.tests
+    logits = _logits(problem, model)
+    hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
+    own = [_share(hits[tests.own[user].numpy()]) for user in test.users]
+    validation = [_accuracy_on(model, tests.validation[user]) for user in test.users]
+    return _Answer(logits, np.array([own, validation]), state_bytes(model_state(model)))
 
 
-def _answer_of_state(problem: Problem, state: bytes) -> _Answer:
-    model = deepcopy(problem.model).to(problem.device)
+def _logits_of_state(problem: Problem, state: bytes) -> tuple[Logits, ...]:
+    model = deepcopy(problem.model)
     model.load_state_dict(load(state))
-    return _answer_of(problem, model)
+    return _logits(problem, model)
 
 
-def _answer_of(problem: Problem, model: nn.Module) -> _Answer:
-    logits = tuple(predict(model, data.to(problem.device)) for data in _sets(problem))
-    contiguous = {name: value.contiguous() for name, value in model_state(model).items()}
-    return _Answer(logits, save(contiguous))
+def _logits(problem: Problem, model: nn.Module) -> tuple[Logits, ...]:
+    return tuple(predict(model, data) for data in _sets(problem))
+
+
+def _accuracy_on(model: nn.Module, data: ClientData) -> float:
+    return _share(predict(model, data).argmax(1) == data.label.cpu().numpy()) if len(data) else nan
+
+
+def _share(hits: Bool[np.ndarray, " n"]) -> float:
+    return float(np.mean(hits)) if len(hits) else nan
 
 
 def predict(model: nn.Module, data: ClientData) -> Logits:

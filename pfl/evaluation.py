@@ -19,8 +19,8 @@ from pfl.metrics import accuracy, summarize
 from pfl.scoring import Hits, score, score_shared
 from pfl.selection.candidates import Candidate, Family
 from pfl.tables import DIGITS, csv_text
+from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
-LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
 BLOCK_BYTES = 1 << 27
 CHOICE = ("family", "alpha", "beta", "rho")  # of a client's personalized head
 
@@ -70,7 +70,7 @@ def evaluate(
     count = clients.test.clients
     shape = (count, features.m, len(index.classes))
     _check(index, features, head.shape, heads.shape, shape)
-    hits = {name: Hits.zero(count) for name in (LOCAL, GLOBAL, PERSONALIZED)}
+    hits = {name: Hits.zero(count) for name in HEADS}
     of_clients = {LOCAL: heads.local, PERSONALIZED: heads.personalized}
     for rows, label, owner in _test_blocks(index, clients.test, features):
         hits[GLOBAL] += score_shared(rows, label, owner, head, count)

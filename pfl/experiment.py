@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from pfl.checkpoint import load_federation, save_federation
-from pfl.ensemble import ClientScores, EnsembleScores, score_clients, score_ensembles
+from pfl.ensemble import ClientScores, Scores, score_all, score_clients
 from pfl.progress import progress
 from pfl.rounds import Federation, Problem, RoundSummary, begin, play_round
+from pfl.vocabulary import LOCAL_TEST, NEW_TEST, UPLOAD_BYTES, VALIDATION
 from pfl.workers import Run, workers
 
 log = logging.getLogger(__name__)
@@ -27,14 +28,12 @@ class Result:
     Attributes:
         federation: after the last round.
         history: a row for every round.
-        clients: accuracy of each client's model after the last round.
-        ensembles: accuracy of their ensembles then.
+        scores: all tests after the last round.
     """
 
     federation: Federation
     history: list[Row]
-    clients: ClientScores
-    ensembles: EnsembleScores
+    scores: Scores
 
 
 def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int) -> Result:
@@ -67,10 +66,9 @@ def _log_time(rounds: int, seconds: float) -> None:
 
 
 def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:
-    clients = score_clients(problem, federation, run)
-    ensembles = score_ensembles(problem, federation, run)
-    history[-1] |= _means(clients) | {"new-test": ensembles.new.mean_probability}
-    return Result(federation, history, clients, ensembles)
+    scores = score_all(problem, federation, run)
+    history[-1] |= _means(scores.clients) | {NEW_TEST: scores.new.mean_probability}
+    return Result(federation, history, scores)
 
 
 def _resume(problem: Problem, path: Path) -> tuple[Federation, list[Row]]:
@@ -90,13 +88,13 @@ def _rounds(problem: Problem, done: int) -> Iterator[int]:
 def _row(summary: RoundSummary) -> Row:
     """What every round tells."""
     told: Row = {"round": summary.round, "clients": len(summary.participants)}
-    told["upload-bytes"] = summary.upload_bytes
+    told[UPLOAD_BYTES] = summary.upload_bytes
     return told | {f"train:{name}": value for name, value in summary.terms.items()}
 
 
 def _means(scores: ClientScores) -> Row:
     """Means over the clients that have such samples; absent if none has."""
-    named = {"local-test": scores.own, "validation": scores.validation}
+    named = {LOCAL_TEST: scores.own, VALIDATION: scores.validation}
     return {
         name: float(np.nanmean(values))
         for name, values in named.items()

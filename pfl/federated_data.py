@@ -1,5 +1,6 @@
 """From images and a deal to what each client trains with and everybody is tested with."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 from pfl.clients import Clients
 from pfl.errors import InputError
 from pfl.index import Index
+from pfl.shares import portion
 from pfl.streams import stream
 from pfl.training_data import ClientData, TestData, normalization
 
@@ -105,7 +107,7 @@ def _parts(
         rows = np.sort(rows[~external[rows]])
         generator = stream(holdout.seed, "validation", client)
         order = torch.randperm(len(rows), generator=generator).numpy()
-        cut = int(len(rows) * holdout.validation_fraction)
+        cut = math.floor(portion(len(rows), holdout.validation_fraction))
         validation.append(rows[np.sort(order[:cut])])
         training.append(rows[np.sort(order[cut:])])
     return training, validation

@@ -62,9 +62,10 @@ def descend(
     totals: dict[str, Tensor] = {}
     seen = 0
     model.train()
-    for _ in range(context.epochs):
-        for images, label in data.batches(context.batch_size, generator):
-            with autocast(images.device, context.bf16):
+    settings = context.training
+    for _ in range(settings.epochs):
+        for images, label in data.batches(settings.batch_size, generator):
+            with autocast(images.device, settings.bf16):
                 value, terms = loss(model, images, label)
             optimizer.zero_grad()
             torch.autograd.backward(value)
@@ -81,12 +82,13 @@ def descend(
 
 def sgd(parameters: Iterable[nn.Parameter], context: RoundContext) -> torch.optim.SGD:
     """The round's optimizer, with fresh momentum."""
+    settings = context.training
     return torch.optim.SGD(
         parameters,
         lr=context.lr,
-        momentum=context.momentum,
-        nesterov=context.nesterov and context.momentum > 0,
-        weight_decay=context.weight_decay,
+        momentum=settings.momentum,
+        nesterov=settings.nesterov and settings.momentum > 0,
+        weight_decay=settings.weight_decay,
         fused=True,
     )
 

@@ -114,6 +114,9 @@ def _initialize(module: nn.Module, generator: torch.Generator) -> None:
 def _lenet5(shape: Shape) -> nn.Module:
     """Two 5 × 5 convolutions, each pooled by 2, and three linear layers.
 
+    The rectifier comes after the pooling: the largest of rectified values is the largest value,
+    rectified, and there are a quarter as many to rectify.
+
     Images below 32 pixels are padded by 2, as LeCun et al. did with 28; below 12 pixels the second
     convolution needs padding too.
     """
@@ -123,11 +126,11 @@ def _lenet5(shape: Shape) -> nn.Module:
         side = (side + 2 * padding - 4) // 2
     return _named(
         conv1=nn.Conv2d(shape.channels, 6, 5, padding=paddings[0]),
-        relu1=nn.ReLU(),
         pool1=nn.MaxPool2d(2),
+        relu1=nn.ReLU(),
         conv2=nn.Conv2d(6, 16, 5, padding=paddings[1]),
-        relu2=nn.ReLU(),
         pool2=nn.MaxPool2d(2),
+        relu2=nn.ReLU(),
         flatten=nn.Flatten(),
         fc1=nn.Linear(16 * side**2, 120),
         relu3=nn.ReLU(),

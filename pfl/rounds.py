@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from pfl.algorithm import Algorithm, LocalTraining, RoundContext, Training
 from pfl.errors import InputError
+from pfl.shares import portion
 from pfl.split import (
     Packed,
     Split,
@@ -58,6 +59,7 @@ __all__ = [
     "model_state",
     "participants",
     "play_round",
+    "state_bytes",
 ]
 
 
@@ -71,7 +73,7 @@ class Problem:
         model: the network with its initial weights; jobs use copies.
         clients: training data of each client; a client without any never takes part.
         tests: what the clients' models are tested with.
-        device: where the network runs.
+        device: where the network and all data are.
     """
 
     algorithm: Algorithm
@@ -89,17 +91,9 @@ class Problem:
 
     def context(self, number: int, memory: Mapping[str, Tensor]) -> RoundContext:
         """What local training of round ``number`` gets to know."""
-        t = self.training
         return RoundContext(
+            training=self.training,
             round=number,
-            rounds=t.rounds,
-            epochs=t.epochs,
-            batch_size=t.batch_size,
-            lr=t.lr * t.lr_decay ** (number - 1),
-            momentum=t.momentum,
-            nesterov=t.nesterov,
-            weight_decay=t.weight_decay,
-            bf16=t.bf16,
             split={name: mask.to(self.device) for name, mask in self.split(number).items()},
             memory={name: value.to(self.device) for name, value in memory.items()},
         )
@@ -216,30 +210,36 @@ def participants(training: Training, sizes: Sequence[int], number: int) -> list[
     """Clients whose uploads arrive in round ``number``, in ascending order; perhaps none.
 
     ⌈fraction · K⌉ of the K clients that have data are drawn without replacement; then each is lost
-    with probability ``dropout``, and stays as if it had not been drawn.
+    with probability ``client_dropout``, and stays as if it had not been drawn.
     """
     able = [client for client, size in enumerate(sizes) if size > 0]
     generator = stream(training.seed, "participants", number)
     order = torch.randperm(len(able), generator=generator).tolist()
-    # Less a rounding error: ⌈0.1 · 30⌉ is 3, though 0.1 · 30 is more in floating point.
-    drawn = order[: math.ceil(training.fraction * len(able) - 1e-9)]
+    drawn = order[: max(1, math.ceil(portion(len(able), training.fraction)))]
     lost = torch.rand(len(drawn), generator=generator).tolist()
-    kept = (i for i, chance in zip(drawn, lost, strict=True) if chance >= training.dropout)
+    kept = (i for i, chance in zip(drawn, lost, strict=True) if chance >= training.client_dropout)
     return sorted(able[i] for i in kept)
 
 
 def jobs_for(federation: Federation, clients: Sequence[int], number: int) -> list[Job]:
     """What each of the clients needs for round ``number``; the download is the same for all."""
-    shared = _bytes(federation.shared)
+    shared = state_bytes(federation.shared)
     return [
-        Job(client, number, member.last, shared, _bytes(member.private), _bytes(member.memory))
+        Job(
+            client,
+            number,
+            member.last,
+            shared,
+            state_bytes(member.private),
+            state_bytes(member.memory),
+        )
         for client, member in ((client, federation.members[client]) for client in clients)
     ]
 
 
 def client_model(problem: Problem, job: Job) -> nn.Module:
     """A network with the client's weights: shared ones from the server, private ones its own."""
-    model = deepcopy(problem.model).to(problem.device)
+    model = deepcopy(problem.model)
     model.load_state_dict(merge(load(job.shared), load(job.private), problem.split(job.last)))
     return model.to(memory_format=torch.channels_last)
 
@@ -259,16 +259,20 @@ def model_state(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.cpu() for name, value in model.state_dict().items()}
 
 
+def state_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors by name as bytes; safetensors' ``load`` is the inverse."""
+    return save({name: value.contiguous() for name, value in tensors.items()})
+
+
 def _train(problem: Problem, job: Job) -> _Answer:
     """One client's round, wherever it runs."""
     model, context = client_model(problem, job), client_context(problem, job)
-    data = problem.clients[job.client].to(problem.device)
     generator = client_stream(problem, job, "train")
-    terms = problem.algorithm.train(model, data, context, generator)
+    terms = problem.algorithm.train(model, problem.clients[job.client], context, generator)
     state, split = model_state(model), problem.split(job.round)
     _check_finite(job, terms, state)
-    sent, kept = _bytes(upload(state, split)), _bytes(keep(state, split))
-    memory = _bytes({name: value.cpu() for name, value in context.memory.items()})
+    sent, kept = state_bytes(upload(state, split)), state_bytes(keep(state, split))
+    memory = state_bytes({name: value.cpu() for name, value in context.memory.items()})
     return _Answer(job.client, sent, kept, memory, terms)
 
 
@@ -291,7 +295,3 @@ def _mean_terms(answers: Sequence[dict[str, float]], weights: Sequence[float]) -
         name: sum(w * terms[name] for w, terms in zip(weights, answers, strict=True)) / total
         for name in (answers[0] if answers else ())
     }
-
-
-def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    return save({name: value.contiguous() for name, value in tensors.items()})

@@ -6,7 +6,7 @@ nothing private and local training everything; FedPer [arXiv 1912.00818] and LG-
 2001.01523] choose whole layers, CD2-pFed [arXiv 2204.03880, Section 3.1] channels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from jaxtyping import Bool, Shaped
@@ -79,25 +79,28 @@ def merge(shared: State, private: Packed, split: Split) -> dict[str, Tensor]:
 
 
 def average(
-    shared: State, uploads: Sequence[Packed], weights: Sequence[float], split: Split
+    shared: State, uploads: Iterable[Packed], weights: Sequence[float], split: Split
 ) -> dict[str, Tensor]:
     """FedAvg over what was sent: w_0 = Σ a_i w_{0,i} with a_i = weight_i / Σ weights.
 
     Private elements, which nobody sent, keep the server's previous value. The sum runs in the order
-    given, in float64, and is rounded once: equal uploads give themselves back, bit for bit. Integer
-    entries (batch counts of normalization layers) get the mean rounded to the nearest integer.
+    given, one upload in memory at a time, in float64, and is rounded once: equal uploads give
+    themselves back, bit for bit. Integer entries (batch counts of normalization layers) get the
+    mean rounded to the nearest integer.
     """
     total = sum(weights)
+    sums = {
+        name: torch.zeros(int((~mask).sum()), dtype=torch.float64)
+        for name, mask in split.items()
+        if not mask.all()
+    }
+    for sent, weight in zip(uploads, weights, strict=True):
+        for name, values in sums.items():
+            values.add_(sent[name].double(), alpha=weight / total)
     state = {name: value.clone() for name, value in shared.items()}
-    for name, mask in split.items():
-        if mask.all():
-            continue
-        sums = torch.zeros(int((~mask).sum()), dtype=torch.float64, device=mask.device)
-        for sent, weight in zip(uploads, weights, strict=True):
-            sums.add_(sent[name].double(), alpha=weight / total)
-        if not state[name].is_floating_point():
-            sums.round_()
-        state[name][~mask] = sums.to(state[name].dtype)
+    for name, values in sums.items():
+        rounded = values if state[name].is_floating_point() else values.round()
+        state[name][~split[name]] = rounded.to(state[name].dtype)
     return state
 
 

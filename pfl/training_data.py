@@ -96,6 +96,15 @@ class TestData:
     own: Sequence[Int[Tensor, " _"]]
     external: ClientData | None
 
+    def to(self, device: torch.device) -> "TestData":
+        """The same on another device; the numbers of rows stay where they are."""
+        return replace(
+            self,
+            validation=tuple(data.to(device) for data in self.validation),
+            pooled=self.pooled.to(device),
+            external=None if self.external is None else self.external.to(device),
+        )
+
 
 def crop_and_flip(
     pixels: UInt8[Tensor, "b h w c"], generator: torch.Generator

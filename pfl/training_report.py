@@ -12,9 +12,17 @@ from pfl.experiment import Result, Row
 from pfl.metrics import summarize
 from pfl.rounds import Problem
 from pfl.tables import DIGITS, csv_text
+from pfl.vocabulary import (
+    EXTERNAL_TEST,
+    GLOBAL_TEST,
+    LOCAL_TEST,
+    NEW_TEST,
+    UPLOAD_BYTES,
+    VALIDATION,
+)
 
-FIRST = ["round", "clients", "upload-bytes"]
-LAST = ["validation", "local-test", "new-test"]
+FIRST = ["round", "clients", UPLOAD_BYTES]
+LAST = [VALIDATION, LOCAL_TEST, NEW_TEST]
 
 
 def rounds_csv(history: list[Row]) -> str:
@@ -31,16 +39,16 @@ def rounds_csv(history: list[Row]) -> str:
 
 def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
     """One line a client: sizes, and its model's accuracy after the last round."""
-    tests, scores = problem.tests, result.clients
+    tests, scores = problem.tests, result.scores
     columns = {
         "client": range(len(problem.clients)),
         "train": [len(data) for data in problem.clients],
         "validation": [len(data) for data in tests.validation],
         "test": [len(rows) for rows in tests.own],
         "classes": (held.train.count > 0).sum(1).tolist(),
-        "validation-accuracy": scores.validation.tolist(),
-        "local-test": scores.own.tolist(),
-        "single-test": result.ensembles.pooled.tolist(),
+        "validation-accuracy": scores.clients.validation.tolist(),
+        LOCAL_TEST: scores.clients.own.tolist(),
+        GLOBAL_TEST: scores.pooled.tolist(),
     }
     return csv_text(list(columns), zip(*columns.values(), strict=True))
 
@@ -48,23 +56,24 @@ def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
 def metrics(problem: Problem, result: Result) -> dict[str, object]:
     """Few numbers for all clients together, fit for JSON: after the last round, never the best.
 
-    ``local-test`` and ``validation`` have ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
-    :class:`pfl.metrics.Summary`; ``new-test`` and ``external-test`` the kinds of
-    :class:`pfl.ensemble.EnsembleScore`. Unknown is null.
+    ``local-test``, ``global-test`` and ``validation`` have ``mean``, ``weighted``, ``std`` and
+    ``worst-decile`` of :class:`pfl.metrics.Summary`; ``new-test`` and ``external-test`` the kinds
+    of :class:`pfl.ensemble.EnsembleScore`. Unknown is null.
     """
-    tests = problem.tests
+    tests, scores = problem.tests, result.scores
     own = [len(rows) for rows in tests.own]
     held_back = [len(data) for data in tests.validation]
-    external = result.ensembles.external
+    everybody = [len(tests.pooled)] * len(own)
     return {
         "method": problem.algorithm.name,
         "seed": problem.training.seed,
         "rounds": problem.training.rounds,
-        "local-test": _summary(result.clients.own, own),
-        "new-test": _ensemble(result.ensembles.new),
-        "external-test": None if external is None else _ensemble(external),
-        "validation": _summary(result.clients.validation, held_back) if any(held_back) else None,
-        "upload-bytes": int(sum(row["upload-bytes"] for row in result.history)),
+        LOCAL_TEST: _summary(scores.clients.own, own),
+        GLOBAL_TEST: _summary(scores.pooled, everybody),
+        NEW_TEST: _ensemble(scores.new),
+        EXTERNAL_TEST: None if scores.external is None else _ensemble(scores.external),
+        VALIDATION: _summary(scores.clients.validation, held_back) if any(held_back) else None,
+        UPLOAD_BYTES: int(sum(row[UPLOAD_BYTES] for row in result.history)),
         "clients": len(own),
         "clients-without-training": sum(len(data) == 0 for data in problem.clients),
         "clients-without-test": sum(count == 0 for count in own),

@@ -1,9 +1,10 @@
 """One process a core, one thread each: many small jobs against one context that they all inherit.
 
 Two torch threads on one small network can be several times slower than one, so clients are the unit
-of parallel work. Processes are forked: the context (data, network) is shared, not copied, and jobs
-and results are small. A job's result depends on the context and the job alone, so the number of
-workers changes nothing.
+of parallel work. Processes are forked: the context (data, network) is shared, not copied. Jobs and
+results cross a pipe: with a network's state in them, LeNet-5's 0.24 MiB take 1 ms and ResNet-18's
+43 MiB 0.1 s, against seconds of training. A job's result depends on the context and the job alone,
+so the number of workers changes nothing.
 """
 
 import multiprocessing

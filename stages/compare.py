@@ -9,12 +9,15 @@ from pfl.artifacts import write_text
 from pfl.comparison import compare as gather
 from pfl.comparison import comparison_csv, comparison_json, rounds_of
 from pfl.comparison_figures import draw_comparison, draw_rounds
-from stages._run import run
+from pfl.vocabulary import LOCAL_TEST
+from stages._run import LARGEST_SEED, run
 
 
 def compare(
     methods: Annotated[list[str], typer.Option(help="A method; may be given again.")],
-    seeds: Annotated[list[int], typer.Option(help="A seed; may be given again.")],
+    seeds: Annotated[
+        list[int], typer.Option(min=0, max=LARGEST_SEED, help="A seed; may be given again.")
+    ],
     runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
     fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
     report: Annotated[
@@ -28,9 +31,7 @@ def compare(
     write_text(report / "comparison.json", comparison_json(table))
     draw_comparison(report / "comparison.png", table)
     curves = {
-        name: [
-            rounds_of(runs / name / f"seed-{seed}" / "rounds.csv", "local-test") for seed in seeds
-        ]
+        name: [rounds_of(runs / name / f"seed-{seed}" / "rounds.csv", LOCAL_TEST) for seed in seeds]
         for name in methods
     }
     draw_rounds(report / "rounds.png", curves)

@@ -9,7 +9,7 @@ import typer
 from pfl.artifacts import write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
-from pfl.evaluation import GLOBAL, LOCAL, PERSONALIZED, Evaluation, metrics, table
+from pfl.evaluation import Evaluation, metrics, table
 from pfl.evaluation import evaluate as measure
 from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
@@ -18,6 +18,7 @@ from pfl.index import read_index
 from pfl.pathfigure import draw_paths
 from pfl.paths import accuracy_paths
 from pfl.server import read_server
+from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
 from stages._run import run
 
 

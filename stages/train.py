@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pfl.errors import InputError
-from stages._run import finite, positive, run
+from stages._run import LARGEST_SEED, finite, positive, run
 from stages._section import read_section
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class Device(StrEnum):
 
 Option = typer.Option
 Method = Annotated[str, Option(help="Name of the method.")]
-Seed = Annotated[int, Option(min=0, help="Of weights, batches, participants, validation part.")]
+Seed = Annotated[
+    int, Option(min=0, max=LARGEST_SEED, help="Of weights, batches, participants, validation part.")
+]
 Settings = Annotated[
     str, Option(help="FILE:SECTION of a YAML file that has the settings of this method alone.")
 ]
@@ -54,7 +56,7 @@ Momentum = Annotated[float, Option(min=0.0, max=1.0, help="Of SGD.")]
 Nesterov = Annotated[bool, Option(help="Whether the momentum is Nesterov's.")]
 Weights = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay.")]
 Fraction = Annotated[float, Option(min=0.0, max=1.0, help="Share of clients a round, above 0.")]
-Dropout = Annotated[float, Option(min=0.0, max=1.0, help="Chance that a client is lost, below 1.")]
+Lost = Annotated[float, Option(min=0.0, max=1.0, help="Chance that a client is lost, below 1.")]
 Kept = Annotated[float, Option(min=0.0, max=1.0, help="Training share for validation, below 1.")]
 Group = Annotated[str, Option(help="Name of a group held out for the external test, or empty.")]
 Every = Annotated[int, Option(min=1, help="Rounds between tests of the clients' own models.")]
@@ -71,14 +73,14 @@ def train(
     clients_file: Input, report: Report, out: Models, network: Network, image_size: Size,
     augment: Augment, rounds: Rounds, epochs: Epochs, batch_size: Batch, learning_rate: Rate,
     learning_rate_decay: Decay, momentum: Momentum, nesterov: Nesterov, weight_decay: Weights,
-    fraction: Fraction, dropout: Dropout, validation_fraction: Kept, external_group: Group,
+    fraction: Fraction, client_dropout: Lost, validation_fraction: Kept, external_group: Group,
     evaluate_every: Every, precision: Runs, device: Place, scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' models in federated rounds and test them after the last one.
 
     A stopped run goes on after its last finished round; the result is the same to the byte.
     """
-    _check_shares(fraction, dropout, validation_fraction)
+    _check_shares(fraction, client_dropout, validation_fraction)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     from pfl.devices import training_device
     from pfl.federated_data import Holdout
@@ -87,7 +89,7 @@ def train(
     training = Training(
         seed=seed, rounds=rounds, epochs=epochs, batch_size=batch_size, lr=learning_rate,
         lr_decay=learning_rate_decay, momentum=momentum, nesterov=nesterov,
-        weight_decay=weight_decay, fraction=fraction, dropout=dropout,
+        weight_decay=weight_decay, fraction=fraction, client_dropout=client_dropout,
         bf16=precision is Precision.bf16,
     )  # fmt: skip
     values = read_section(settings)
@@ -111,11 +113,11 @@ class _Places:
     out: Path
 
 
-def _check_shares(fraction: float, dropout: float, validation_fraction: float) -> None:
+def _check_shares(fraction: float, client_dropout: float, validation_fraction: float) -> None:
     """Refuse the ends of [0, 1] that leave nobody to train or nothing to train with."""
     for name, value, fits in (
         ("fraction", fraction, fraction > 0),
-        ("dropout", dropout, dropout < 1),
+        ("client-dropout", client_dropout, client_dropout < 1),
         ("validation-fraction", validation_fraction, validation_fraction < 1),
     ):
         if not fits:
@@ -153,7 +155,8 @@ def _problem(
     _, side, _, channels = data.tests.pooled.pixels.shape
     model = build(network, channels, side, data.classes, stream(training.seed, "network"))
     algorithm = make_algorithm(method, model, values)
-    return Problem(algorithm, training, model, data.clients, data.tests, device)
+    clients = tuple(client.to(device) for client in data.clients)
+    return Problem(algorithm, training, model.to(device), clients, data.tests.to(device), device)
 
 
 def _key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str) -> str:

@@ -44,8 +44,8 @@ def network(normalized=False, seed=0):
 def training(**changes):
     settings = {
         "seed": 0, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05, "lr_decay": 0.9,
-        "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "fraction": 1.0, "dropout": 0.0,
-        "bf16": False,
+        "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "fraction": 1.0,
+        "client_dropout": 0.0, "bf16": False,
     }  # fmt: skip
     return Training(**(settings | changes))
 

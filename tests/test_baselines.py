@@ -1,6 +1,5 @@
 """Each baseline's own law, most of them a limit in which it is another method, bit for bit."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -162,6 +161,15 @@ def test_fedbn_keeps_weights_and_statistics_of_normalization():
     )
 
 
+def test_fine_tunings_learning_rate_does_not_decay():
+    slow, steady = (
+        problem(partial(baselines.fedavg_ft, epochs=2, learning_rate=0.1), lr_decay=decay)
+        for decay in (0.1, 1.0)
+    )
+    federation, _ = play(slow, rounds=2)
+    assert equal(used(slow, federation, 0), used(steady, federation, 0))
+
+
 def test_fedbn_wants_normalization():
     with pytest.raises(InputError, match="normalization"):
         baselines.fedbn(network())
@@ -176,7 +184,7 @@ def test_fedrep_trains_the_head_first_and_then_the_body():
     head = network()
     head.load_state_dict(start)
     baselines.train_part(
-        head, of.clients[0], replace(context, epochs=2), first, lambda name: name[0] == "9"
+        head, of.clients[0], context.adjusted(epochs=2), first, lambda name: name[0] == "9"
     )
     of.algorithm.train(model, of.clients[0], context, g)
     for name in start:

@@ -34,7 +34,7 @@ PAPER = Settings(
 BARE = replace(PAPER, increase=False, average=False, distill=False)
 TRAINING = Training(
     seed=0, rounds=3, epochs=2, batch_size=4, lr=0.05, lr_decay=1.0, momentum=0.9, nesterov=True,
-    weight_decay=5e-4, fraction=1.0, dropout=0.0, bf16=False,
+    weight_decay=5e-4, fraction=1.0, client_dropout=0.0, bf16=False,
 )  # fmt: skip
 
 
@@ -50,11 +50,8 @@ def network(name="lenet5"):
 
 def context(method, model, number=1, **changes):
     """The context of a round of three."""
-    settings = {"epochs": 2, "batch_size": 4, "lr": 0.05, "momentum": 0.9, **changes}
-    return RoundContext(
-        round=number, rounds=3, nesterov=settings["momentum"] > 0, weight_decay=5e-4, bf16=False,
-        split=method.split(number, 3), memory={}, **settings,
-    )  # fmt: skip
+    settings = replace(TRAINING, **changes)
+    return RoundContext(settings, number, method.split(number, 3), {})
 
 
 def trained(settings, name="lenet5", number=1, start=None, **changes):
@@ -258,7 +255,7 @@ def test_one_image_is_enough():
 def test_bfloat16_gives_finite_terms():
     model = network()
     method = algorithm(model, PAPER)
-    settings = replace(context(method, model), bf16=True)
+    settings = context(method, model, bf16=True)
     told = method.train(model, data(3), settings, generator())
     assert all(math.isfinite(value) for value in told.values())
 

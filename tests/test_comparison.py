@@ -7,16 +7,19 @@ import statistics
 
 import pytest
 
-from pfl.comparison import HEADS, compare, comparison_csv, comparison_json, rounds_of
+from pfl import comparison_figures
+from pfl.comparison import compare, comparison_csv, comparison_json, rounds_of
 from pfl.comparison_figures import draw_comparison, draw_rounds
 from pfl.errors import InputError
+from pfl.vocabulary import HEADS
 
-ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average", "single")
+ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
 
 
 def run_metrics(value, external=False, validation=None):
     return {
         "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
+        "global-test": {"mean": value / 4},
         "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
         "external-test": dict.fromkeys(ENSEMBLE, value / 3) if external else None,
         "validation": validation and {"mean": validation},
@@ -80,6 +83,52 @@ def test_what_is_missing_is_named(reports):
     (reports / "train" / "local" / "seed-1" / "metrics.json").unlink()
     with pytest.raises(InputError, match=r"seed-1/metrics\.json is missing or damaged"):
         gather(reports)
+
+
+def test_what_nobody_measured_is_left_out(reports):
+    table = json.loads(comparison_json(gather(reports, ("local",))))
+    assert "external-test" not in table["local"]
+    assert table["local"]["validation"]["mean"] == 0.7
+    header = comparison_csv(gather(reports, ("local",))).splitlines()[0].split(",")
+    assert header[2:] == [x for name in list(table["local"])[1:] for x in (name, f"{name}:std")]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "message"),
+    [
+        ("train/local/seed-1/metrics.json", "[1]", "does not hold values by name"),
+        ("train/local/seed-1/metrics.json", "{}", "has no 'local-test'"),
+        ("train/local/seed-1/metrics.json", '{"local-test": {}}', r"has no 'local-test\.mean'"),
+        ("train/local/seed-1/metrics.json", '{"local-test": 1}', r"has no 'local-test\.mean'"),
+        (
+            "train/local/seed-1/metrics.json",
+            '{"local-test": {"mean": "high"}}',
+            r"'local-test\.mean' is no number",
+        ),
+        ("train/local/seed-1/metrics.json", "{", "missing or damaged"),
+        ("fedhip/metrics.json", '{"local": {}}', r"has no 'local\.mean'"),
+        ("fedhip/metrics.json", "{}", "has no 'local'"),
+    ],
+)
+def test_a_file_of_another_form_is_named(reports, place, text, message):
+    (reports / place).write_text(text)
+    with pytest.raises(InputError, match=f"{place.replace('.', '[.]')} is .*{message}"):
+        gather(reports)
+
+
+@pytest.mark.parametrize("text", [None, "a,b\n1,2\n", "round,local-test\n1,high\n"])
+def test_rounds_of_another_form_are_named(reports, text):
+    path = reports / "rounds.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=r"rounds\.csv is"):
+        rounds_of(path, "b" if text and text[0] == "a" else "local-test")
+
+
+def test_a_deviation_is_told_only_where_there_is_one(reports):
+    one = compare(reports / "train", ["local"], [0], reports / "fedhip")
+    assert comparison_figures.title(one) == "Accuracy after the last round"
+    assert comparison_figures.title(gather(reports)).endswith("standard deviation over 3 seeds")
 
 
 def test_rounds_are_read_without_empty_cells(reports):

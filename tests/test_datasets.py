@@ -55,6 +55,12 @@ def test_shares_of_small_strata_add_up(parts, seed):
     assert round(0.3 * sizes.sum()) - 1 - lost <= (split == TEST).sum() <= 0.3 * sizes.sum() + 0.5
 
 
+def test_a_share_is_the_decimal_that_was_written():
+    """0.29 of 50 is 14.5 and rounds to 15, though the product in floating point is less."""
+    index = uncut(np.zeros(50, np.int64), np.zeros(50, np.int64), 1, 1)
+    assert (cut_test(index, 0.29, np.random.default_rng(0)) == TEST).sum() == 15
+
+
 def test_seed_and_fraction_change_the_cut_and_nothing_else_does():
     def cut(**options):
         return Dataset.DIGITS.load(request(Path("data/raw"), **options))

@@ -10,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from pfl import baselines
-from pfl.ensemble import Tally, WeightAverage, able_clients, predict, score_clients, score_ensembles
+from pfl import baselines, ensemble
+from pfl.ensemble import Tally, able_clients, predict, score_all, score_clients
+from pfl.rounds import client_model
 from pfl.split import merge
 from pfl.workers import workers
 from tests.federations import SIZES, equal, images, network, play, problem
@@ -23,14 +24,19 @@ FINE_TUNED = partial(baselines.fedavg_ft, epochs=2, learning_rate=0.05)
 def scores(of, processes=1):
     federation, _ = play(of)
     with workers(of, processes) as run:
-        return score_clients(of, federation, run), score_ensembles(of, federation, run), federation
+        found = score_all(of, federation, run)
+        alone = score_clients(of, federation, run)
+    for name in ("own", "validation"):
+        assert np.array_equal(getattr(found.clients, name), getattr(alone, name), equal_nan=True)
+    return found.clients, found, federation
 
 
 def models(of, federation):
     """Each able client's merged model, by a plain loop."""
+    normalized = any("running" in name for name in federation.shared)
     for client in ABLE:
         member = federation.members[client]
-        model = network()
+        model = network(normalized)
         split = of.split(member.last)
         model.load_state_dict(merge(federation.shared, member.private, split))
         yield client, model
@@ -62,7 +68,6 @@ def test_scores_are_those_of_a_plain_loop(make):
         assert score.mean_probability == right(sum(each), data)
         assert score.mean_log_probability == right(sum(np.log(p) for p in each), data)
         assert score.vote == right(sum(np.eye(3)[p.argmax(1)] for p in each), data)
-        assert score.single == pytest.approx(np.mean([right(p, data) for p in each]))
 
 
 def test_who_has_no_samples_has_no_score():
@@ -82,7 +87,7 @@ def test_who_has_no_samples_has_no_score():
 def test_one_shared_model_is_its_own_ensemble():
     _, ensembles, _ = scores(problem(baselines.fedavg))
     new = ensembles.new
-    assert new.mean_probability == new.vote == new.weight_average == new.single
+    assert new.mean_probability == new.vote == new.weight_average
     assert len(set(ensembles.pooled[ABLE])) == 1
 
 
@@ -104,28 +109,39 @@ def test_fine_tuned_models_are_tested_as_they_are_used():
 
 
 def test_the_weight_average_counts_samples():
-    of = problem(baselines.local)
-    federation, _ = play(of)
-    average = WeightAverage()
-    for client, model in models(of, federation):
-        average.add(model.state_dict(), float(SIZES[client]))
-    mean = network()
-    mean.load_state_dict(average.state())
-    for name, value in average.state().items():
-        expected = sum(SIZES[c] * m.state_dict()[name] for c, m in models(of, federation))
-        torch.testing.assert_close(value, expected / sum(SIZES))
-    _, ensembles, _ = scores(of)
+    of = problem(baselines.local, normalized=True)
+    _, ensembles, federation = scores(of)
+    sent = [model.state_dict() for _, model in models(of, federation)]
+    mean = network(normalized=True)
+    mean.load_state_dict(
+        {
+            name: sum(SIZES[client] * state[name] for client, state in zip(ABLE, sent, strict=True))
+            / sum(SIZES)
+            for name in federation.shared
+        }
+    )
     expected = right(probabilities(mean, of.tests.pooled), of.tests.pooled)
     assert ensembles.new.weight_average == expected
 
 
-@given(st.integers(0, 99), st.lists(st.floats(0.5, 100), min_size=1, max_size=5))
-def test_the_weight_average_of_equal_states_is_that_state(seed, weights):
-    state = network(normalized=True, seed=seed).state_dict()
-    average = WeightAverage()
-    for weight in weights:
-        average.add(state, weight)
-    assert equal(average.state(), state)
+@pytest.mark.parametrize("make", [baselines.fedavg, baselines.local, FINE_TUNED])
+def test_each_model_is_made_once_and_sees_each_sample_once(make, monkeypatch):
+    of = problem(make, external=5)
+    seen, made = [], []
+    monkeypatch.setattr(
+        ensemble, "predict", lambda model, data: seen.append(len(data)) or predict(model, data)
+    )
+    monkeypatch.setattr(
+        ensemble, "client_model", lambda *place: made.append(1) or client_model(*place)
+    )
+    federation, _ = play(of)
+    with workers(of, 1) as run:
+        score_all(of, federation, run)
+    count = 1 if make is baselines.fedavg else len(ABLE)
+    validation = sum(len(of.tests.validation[client]) for client in ABLE)
+    averaged = len(of.tests.pooled) + len(of.tests.external)
+    assert len(made) == count
+    assert sum(seen) == count * averaged + validation + averaged
 
 
 @given(

@@ -33,17 +33,17 @@ def stop_after(monkeypatch, rounds):
 def told(result):
     return (
         result.history,
-        result.clients.own.tobytes(),
-        result.clients.validation.tobytes(),
-        result.ensembles.pooled.tobytes(),
-        result.ensembles.new,
+        result.scores.clients.own.tobytes(),
+        result.scores.clients.validation.tobytes(),
+        result.scores.pooled.tobytes(),
+        result.scores.new,
     )
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
 @pytest.mark.parametrize("make", [baselines.fedavg, partial(baselines.ditto, attraction=0.1)])
 def test_a_stopped_run_ends_the_same(tmp_path, monkeypatch, make, rounds):
-    of = problem(make, normalized=True, fraction=0.6, dropout=0.2)
+    of = problem(make, normalized=True, fraction=0.6, client_dropout=0.2)
     whole = complete(of, tmp_path / "whole", 1, 2)
     folder = tmp_path / "stopped"
     with monkeypatch.context() as patch:
@@ -67,8 +67,8 @@ def test_the_history_tells_each_round(tmp_path):
     assert [row["train:loss"] for row in result.history] == [s.terms["loss"] for s in summaries]
     assert ["local-test" in row for row in result.history] == [False, True, False, True, True]
     assert ["new-test" in row for row in result.history] == [False] * 4 + [True]
-    assert result.history[-1]["local-test"] == np.nanmean(result.clients.own)
-    assert result.history[-1]["validation"] == np.nanmean(result.clients.validation)
+    assert result.history[-1]["local-test"] == np.nanmean(result.scores.clients.own)
+    assert result.history[-1]["validation"] == np.nanmean(result.scores.clients.validation)
 
 
 def test_tests_change_no_training(tmp_path):

@@ -1,5 +1,7 @@
 """Who trains with what: disjoint parts, and no test or external sample among them."""
 
+import math
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from pfl.clients import Clients, deal
 from pfl.errors import InputError
 from pfl.federated_data import Holdout, federate
 from pfl.index import TEST, TRAIN, Index
+from pfl.shares import portion
 
 COUNT, CLASSES, CLIENTS = 60, 3, 4
 
@@ -45,11 +48,24 @@ def test_parts_are_disjoint_and_complete(seed, fraction, group):
         mine = set(held.train.of(client).tolist()) - outside
         train, kept = numbers(data.clients[client]), numbers(data.tests.validation[client])
         assert sorted(train + kept) == sorted(mine)
-        assert len(kept) == int(len(mine) * fraction)
+        assert len(kept) == math.floor(portion(len(mine), fraction))
         own = numbers(data.tests.pooled.take(data.tests.own[client]))
         assert sorted(own) == sorted(set(held.test.of(client).tolist()) - outside)
     assert numbers(data.tests.pooled) == sorted(set(np.flatnonzero(index.test)) - outside)
     assert (numbers(data.tests.external) if group else []) == sorted(outside)
+
+
+def test_a_validation_share_is_the_decimal_that_was_written():
+    """0.29 of 100 is 29, though the product in floating point is less."""
+    count = 100
+    label = np.zeros(count + 1, np.int32)
+    split = np.repeat([TRAIN, TEST], [count, 1]).astype(np.uint8)
+    index = Index(label, split, label, ("a",), ("all",))
+    halves = np.arange(count), np.array([count])
+    deals = [deal(label[rows].astype(int), rows, label[rows], 1, 1) for rows in halves]
+    pixels = torch.zeros((count + 1, 2, 2, 1), dtype=torch.uint8)
+    data = federate(index, Clients(*deals), pixels, Holdout(0.29, "", 0), False)
+    assert len(data.tests.validation[0]) == 29
 
 
 def test_labels_and_statistics_are_those_of_the_samples():

@@ -94,3 +94,21 @@ def test_unknown_names_and_tiny_images_are_refused():
         build("lenet", 3, 32, 10, generator())
     with pytest.raises(InputError, match="3 pixels are too small"):
         build("lenet5", 3, 3, 10, generator())
+
+
+@pytest.mark.parametrize("size", [8, 28, 32])
+def test_pooling_before_the_rectifier_is_pooling_after_it(size):
+    """To the last bit, gradients too: the plain LeNet-5 of the literature."""
+    mine = build("lenet5", 3, size, 10, generator())
+    layers = dict(mine.named_children())
+    for n in "12":
+        layers[f"pool{n}"], layers[f"relu{n}"] = layers[f"relu{n}"], layers[f"pool{n}"]
+    theirs = nn.Sequential(*layers.values())
+    images = torch.randn(9, 3, size, size, generator=generator())
+    found = []
+    for network in (mine, theirs):
+        scores = network(images)
+        mine.zero_grad()
+        scores.square().sum().backward()
+        found.append([scores.detach(), *(w.grad.clone() for w in mine.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))

@@ -16,13 +16,19 @@ from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_p
 
 pytestmark = pytest.mark.slow
 
+TRAIN = "train@fedavg-0"  # the one run of these copies
+HEADS = ["personalize", "evaluate", "compare"]
+FEATURES = ["gram", "aggregate", *HEADS]
 AFTER = {
-    "prepare": ["prepare", "partition", "extract", "gram", "aggregate", "personalize", "evaluate"],
-    "partition": ["partition", "gram", "aggregate", "personalize", "evaluate"],
-    "extract": ["extract", "gram", "aggregate", "personalize", "evaluate"],
-    "aggregate": ["aggregate", "personalize", "evaluate"],
-    "personalize": ["personalize", "evaluate"],
+    "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
+    "partition": {"partition", TRAIN, *FEATURES},
+    "extract": {"extract", *FEATURES},
+    "aggregate": {"aggregate", *HEADS},
+    "personalize": {*HEADS},
+    "rounds": {TRAIN, "compare"},
 }
+# Where the first stage to run is not the section's name.
+FIRST = {"rounds": TRAIN, "compare.methods": "train@local-0", "compare.seeds": "train@fedavg-1"}
 OTHER = {
     "prepare.dataset": "mnist",
     "prepare.path": "data/weights",
@@ -48,6 +54,48 @@ OTHER = {
     "personalize.beta": 10.0,
     "personalize.rho": 100.0,
     "personalize.criterion": "accuracy",
+    "compare.methods": ["fedavg", "local"],
+    "compare.seeds": [0, 1],
+    "rounds.network": "resnet20",
+    "rounds.image-size": 16,
+    "rounds.augment": True,
+    "rounds.rounds": 2,
+    "rounds.epochs": 1,
+    "rounds.batch-size": 8,
+    "rounds.learning-rate": 0.1,
+    "rounds.learning-rate-decay": 0.9,
+    "rounds.momentum": 0.5,
+    "rounds.nesterov": False,
+    "rounds.weight-decay": 0.0,
+    "rounds.fraction": 0.5,
+    "rounds.client-dropout": 0.1,
+    "rounds.validation-fraction": 0.1,
+    "rounds.external-group": "all",
+    "rounds.evaluate-every": 1,
+    "rounds.precision": "bf16",
+    "rounds.device": "cpu",
+}
+# Settings of methods that do not run in these copies; test_train_dvc.py has some that do.
+ELSEWHERE = {
+    "train.cd2-pfed.ratio": 0.25,
+    "train.cd2-pfed.cross": "output",
+    "train.cd2-pfed.increase": False,
+    "train.cd2-pfed.average": False,
+    "train.cd2-pfed.average-weight": 0.9,
+    "train.cd2-pfed.average-ramp": 0.5,
+    "train.cd2-pfed.average-every": "step",
+    "train.cd2-pfed.distill": False,
+    "train.cd2-pfed.distill-weight": 0.5,
+    "train.cd2-pfed.detach": True,
+    "train.fedper.private-layers": 2,
+    "train.lg-fed.shared-layers": 1,
+    "train.lg-fed.shared-end": "bottom",
+    "train.fedavg-ft.epochs": 2,
+    "train.fedavg-ft.learning-rate": 0.01,
+    "train.fedrep.private-layers": 2,
+    "train.fedrep.head-epochs": 2,
+    "train.fedprox.mu": 0.1,
+    "train.ditto.attraction": 1.0,
 }
 
 
@@ -69,38 +117,55 @@ def test_no_temporary_file_is_left(finished):
 
 def test_every_parameter_is_known_to_these_tests():
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    assert set(OTHER) == {f"{s}.{name}" for s, keys in params.items() for name in keys}
+    assert OTHER.keys() | ELSEWHERE.keys() == set(dotted(params))
+
+
+def dotted(params, before=""):
+    for name, value in params.items():
+        if isinstance(value, dict):
+            yield from dotted(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}"
 
 
 @pytest.mark.parametrize("key", OTHER)
 def test_each_parameter_touches_its_own_stage_first(finished, key):
     """What comes after it is found by running: the next tests."""
-    original = (finished / "params.yaml").read_text(encoding="utf-8")
+    section = key.split(".")[0]
+    assert would_run(finished, {key: OTHER[key]})[0] == FIRST.get(key, FIRST.get(section, section))
+
+
+def test_settings_of_methods_that_do_not_run_touch_nothing(finished):
+    assert would_run(finished, ELSEWHERE) == []
+
+
+def would_run(folder, values):
+    """Stages that `dvc repro` would run with other parameters."""
+    before = change(folder, values)
     try:
-        change(finished, {key: OTHER[key]})
-        status = command(finished, "dvc", "repro", "--dry").stdout
+        return ran(command(folder, "dvc", "repro", "--dry"))
     finally:
-        (finished / "params.yaml").write_text(original, encoding="utf-8")
-    assert ran_first(status) == key.split(".")[0]
-
-
-def ran_first(output):
-    lines = [line for line in output.splitlines() if line.startswith("Running stage")]
-    return lines[0].split("'")[1]
+        (folder / "params.yaml").write_text(before, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("partition.seed", 1), ("extract.image-size", 24), ("aggregate.beta", 9.0)],
+    ("key", "value", "report"),
+    [
+        ("partition.seed", 1, "fedhip"),
+        ("extract.image-size", 24, "fedhip"),
+        ("aggregate.beta", 9.0, "fedhip"),
+        ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),
+    ],
 )
-def test_a_parameter_reruns_its_descendants_only(project, key, value):
-    before, parameters = contents(project), (project / "params.yaml").read_text()
-    change(project, {key: value})
-    done = command(project, "dvc", "repro")
-    assert ran(done) == AFTER[key.split(".")[0]]
+def test_a_parameter_reruns_its_descendants_only(project, key, value, report):
+    before = contents(project)
+    parameters = change(project, {key: value})
+    done = ran(command(project, "dvc", "repro"))
+    assert (len(done), set(done)) == (len(set(done)), AFTER[key.split(".")[0]])
     after = contents(project)
     assert before.keys() == after.keys()
-    assert before["reports/fedhip/per_client.csv"] != after["reports/fedhip/per_client.csv"]
+    for changed in (f"reports/{report}/per_client.csv", "reports/comparison/comparison.csv"):
+        assert before[changed] != after[changed]
     (project / "params.yaml").write_text(parameters)
     assert ran(command(project, "dvc", "repro")) == []
     assert contents(project) == before

@@ -77,6 +77,7 @@ BAD = {
         {"scheme": "pathological", "clients": 2, "classes_per_client": 2},
         "classes-per-client",
     ),
+    "a seed of 64 bits": ("partition", {"seed": 2**63}, "--seed"),
     "no groups": ("partition", {"scheme": "natural"}, "group"),
     "unknown backbone": ("extract", {"backbone": "resnet51"}, "resnet51"),
     "no weights": ("extract", {"backbone": "resnet18"}, "data/weights"),

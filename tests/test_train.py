@@ -146,7 +146,7 @@ def test_equal_runs_give_equal_bytes(call, tmp_path, precision):
     ("changes", "message"),
     [
         ({"fraction": 0.0}, r"rounds\.fraction is 0\.0"),
-        ({"dropout": 1.0}, r"rounds\.dropout is 1\.0"),
+        ({"client_dropout": 1.0}, r"rounds\.client-dropout is 1\.0"),
         ({"validation_fraction": 1.0}, r"rounds\.validation-fraction is 1\.0"),
         ({"network": "lenet6"}, "lenet5"),
         ({"external_group": "z"}, "choose one of x, y"),
@@ -170,7 +170,7 @@ def test_a_size_is_a_number_or_auto(call):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
 def test_killed_runs_lose_a_round_at_most_and_end_the_same(inputs, tmp_path):
-    method, changes = "cd2-pfed", {"rounds": 24, "fraction": 0.6, "dropout": 0.1}
+    method, changes = "cd2-pfed", {"rounds": 24, "fraction": 0.6, "client-dropout": 0.1}
     subprocess.run(line(inputs, tmp_path / "whole", method, **changes), cwd=ROOT, check=True)
     folder = tmp_path / "killed"
     states = f"scratch/train-{method}-0/*/state.safetensors"

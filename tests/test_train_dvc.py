@@ -3,26 +3,12 @@
 import json
 
 import pytest
-import yaml
 
-from tests.workspace import command, copy_project, ran
+from tests.workspace import change, command, copy_project, ran
 
 pytestmark = pytest.mark.slow
 
 METHODS = ("cd2-pfed", "fedper")
-
-
-def edit(folder, *keys, value):
-    """Set one parameter; returns the text of the parameters before."""
-    path = folder / "params.yaml"
-    before = path.read_text(encoding="utf-8")
-    section = params = yaml.safe_load(before)
-    for key in keys[:-1]:
-        section = section[key]
-    assert keys[-1] in section
-    section[keys[-1]] = value
-    path.write_text(yaml.safe_dump(params), encoding="utf-8")
-    return before
 
 
 def reports(folder):
@@ -34,27 +20,26 @@ def project(tmp_path_factory):
     """Two methods, one round, trained."""
     folder = tmp_path_factory.mktemp("project")
     copy_project(folder)
-    edit(folder, "compare", "methods", value=list(METHODS))
-    edit(folder, "rounds", "rounds", value=1)
+    change(folder, {"compare.methods": list(METHODS)})
     command(folder, "dvc", "repro", "train")
     return folder
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "expected"),
+    ("key", "value", "expected"),
     [
-        (("train", "cd2-pfed", "ratio"), 0.25, {"train@cd2-pfed-0"}),
-        (("train", "fedper", "private-layers"), 2, {"train@fedper-0"}),
-        (("train", "fedprox", "mu"), 1.0, set()),
-        (("rounds", "weight-decay"), 0.0, {"train@cd2-pfed-0", "train@fedper-0"}),
-        (("compare", "seeds"), [0, 3], {"train@cd2-pfed-3", "train@fedper-3"}),
-        (("compare", "methods"), ["fedper", "local"], {"train@local-0"}),
-        (("extract", "batch-size"), 7, set()),
-        (("aggregate", "beta"), 2.0, set()),
+        ("train.cd2-pfed.ratio", 0.25, {"train@cd2-pfed-0"}),
+        ("train.fedper.private-layers", 2, {"train@fedper-0"}),
+        ("train.fedprox.mu", 1.0, set()),
+        ("rounds.weight-decay", 0.0, {"train@cd2-pfed-0", "train@fedper-0"}),
+        ("compare.seeds", [0, 3], {"train@cd2-pfed-3", "train@fedper-3"}),
+        ("compare.methods", ["fedper", "local"], {"train@local-0"}),
+        ("extract.batch-size", 7, set()),
+        ("aggregate.beta", 2.0, set()),
     ],
 )
-def test_a_parameter_touches_what_depends_on_it(project, keys, value, expected):
-    before = edit(project, *keys, value=value)
+def test_a_parameter_touches_what_depends_on_it(project, key, value, expected):
+    before = change(project, {key: value})
     try:
         assert set(ran(command(project, "dvc", "repro", "train", "--dry"))) == expected
     finally:
@@ -63,7 +48,7 @@ def test_a_parameter_touches_what_depends_on_it(project, keys, value, expected):
 
 def test_a_changed_method_runs_alone_and_a_changed_back_one_does_not_run(project):
     before = reports(project)
-    parameters = edit(project, "train", "cd2-pfed", "ratio", value=1.0)
+    parameters = change(project, {"train.cd2-pfed.ratio": 1.0})
     assert ran(command(project, "dvc", "repro", "train")) == ["train@cd2-pfed-0"]
     changed = {path for path, data in reports(project).items() if data != before[path]}
     assert changed

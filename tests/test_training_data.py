@@ -10,7 +10,7 @@ from PIL import Image
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray, open_images, write_images
 from pfl.training_data import PADDING, crop_and_flip, load_pixels, normalization
-from tests.federations import generator, images
+from tests.federations import generator, images, problem
 
 
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 99))
@@ -138,3 +138,11 @@ def test_oblong_images_need_a_size(tmp_path):
         with pytest.raises(InputError, match="4 × 6"):
             load_pixels(opened, None)
         assert load_pixels(opened, 4).shape == (2, 4, 4, 1)
+
+
+def test_all_data_of_a_test_are_on_the_device():
+    of = problem(external=3).tests
+    moved = of.to(torch.device("meta"))
+    for data in (*moved.validation, moved.pooled, moved.external):
+        assert {t.device.type for t in (data.pixels, data.label, data.mean, data.std)} == {"meta"}
+    assert problem().tests.to(torch.device("meta")).external is None

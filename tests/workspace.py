@@ -17,8 +17,16 @@ ENVIRONMENT = os.environ | {
 }
 
 
+SMALL = {
+    "extract.backbone": "random-tiny",
+    "extract.image-size": 16,
+    "compare.methods": ["fedavg"],
+    "rounds.rounds": 1,
+}
+
+
 def copy_project(folder):
-    """Copy what the pipeline needs, without git, and set the tiny network."""
+    """Copy what the pipeline needs, without git, and set small networks and short training."""
     for name in TRACKED:
         source = ROOT / name
         if source.is_dir():
@@ -31,18 +39,23 @@ def copy_project(folder):
     (folder / ".dvc").mkdir()
     shutil.copy(ROOT / ".dvc" / "config", folder / ".dvc")
     (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n")
-    change(folder, {"extract.backbone": "random-tiny", "extract.image-size": 16})
+    change(folder, SMALL)
 
 
 def change(folder, values):
-    """Set dotted parameters in params.yaml."""
+    """Set dotted parameters in params.yaml; returns its text before."""
     path = folder / "params.yaml"
-    params = yaml.safe_load(path.read_text(encoding="utf-8"))
+    before = path.read_text(encoding="utf-8")
+    params = yaml.safe_load(before)
     for key, value in values.items():
-        section, name = key.split(".")
-        assert name in params[section], key
-        params[section][name] = value
-    path.write_text(yaml.safe_dump(params))
+        *sections, name = key.split(".")
+        section = params
+        for one in sections:
+            section = section[one]
+        assert name in section, key
+        section[name] = value
+    path.write_text(yaml.safe_dump(params), encoding="utf-8")
+    return before
 
 
 def command(folder, *words, check=True):
@@ -62,6 +75,8 @@ def ran(done):
 
 
 def contents(folder):
-    """Bytes of every artifact and report."""
-    paths = [*folder.glob("data/*.h5"), *folder.glob("reports/**/*")]
+    """Bytes of every artifact, trained model and report."""
+    paths = [
+        path for place in ("data/*.h5", "runs/**/*", "reports/**/*") for path in folder.glob(place)
+    ]
     return {str(p.relative_to(folder)): p.read_bytes() for p in paths if p.is_file()}

@@ -1,5 +1,6 @@
 """What every source returns, and how a test split is cut where a source has none."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pfl.artifacts import Attribute
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray
 from pfl.index import TEST, Index
+from pfl.shares import portion
 
 NO_GROUPS = ("all",)  # the one group of data that have none
 
@@ -140,8 +142,8 @@ def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.
     grouped = shuffled[np.argsort(stratum[shuffled], kind="stable")]
     sizes = np.unique(stratum, return_counts=True)[1]
     ends = np.cumsum(sizes)
-    share = np.diff(np.floor(fraction * np.concatenate(([0], ends)) + 0.5)).astype(np.int64)
-    share = np.minimum(share, sizes - 1)
+    upto = [math.floor(portion(int(end), fraction) + 0.5) for end in (0, *ends)]
+    share = np.minimum(np.diff(upto), sizes - 1)
     rank = np.arange(len(stratum)) - np.repeat(ends - sizes, sizes)
     split = np.zeros_like(index.split)
     split[grouped[rank < np.repeat(share, sizes)]] = TEST

@@ -1,0 +1,118 @@
+"""What ``pfl results`` shows: the reports' numbers as tables for a terminal."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pfl.reports import number_at
+from pfl.vocabulary import (
+    GLOBAL,
+    GLOBAL_TEST,
+    HEADS,
+    LOCAL,
+    LOCAL_TEST,
+    NEW_TEST,
+    PERSONALIZED,
+    UPLOAD_BYTES,
+)
+
+SYMBOLS = {LOCAL: "local L_k", GLOBAL: "global G", PERSONALIZED: "personalized P_k"}
+COLUMNS = {
+    "mean": "mean",
+    "weighted": "weighted",
+    "std": "std",
+    "worst-decile": "worst decile",
+    GLOBAL_TEST: GLOBAL_TEST,
+}
+UNKNOWN = "–"
+
+
+def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
+    """Accuracy of FedHiP's heads, as ``path`` has them.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    rows = [
+        [SYMBOLS[head], *(_percent(number_at(path, metrics, (head, name))) for name in COLUMNS)]
+        for head in HEADS
+    ]
+    return _table("FedHiP: accuracy in %", ["head", *COLUMNS.values()], rows)
+
+
+def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
+    """What the columns of :func:`heads_table` are.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    clients, missing = (
+        _count(path, metrics, (name,)) for name in ("clients", "clients-without-test")
+    )
+    note = (
+        f"{clients} clients. {GLOBAL_TEST}: accuracy of their heads on all test samples, mean over "
+        "all clients; other columns: on the clients' own test samples."
+    )
+    left_out = "1 client holds" if missing == 1 else f"{missing} clients hold"
+    return f"{note} {left_out} none: in {GLOBAL_TEST} only." if missing else note
+
+
+def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
+    """All methods side by side, as ``path`` has them; measures that no method has are left out.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    rows = [row for row in comparison.values() if isinstance(row, dict)]
+    names = [name for name in COMPARED if any(name in row for row in rows)]
+
+    def entry(method: str, name: str) -> str:
+        mean, std = (number_at(path, comparison, (method, name, kind)) for kind in ("mean", "std"))
+        show = COMPARED[name][1]
+        return show(mean) if std is None else f"{show(mean)} ± {show(std)}"
+
+    return _table(
+        "All methods: accuracy in % after the last round, mean ± standard deviation over seeds",
+        ["method", "seeds", *(COMPARED[name][0] for name in names)],
+        [
+            [
+                method,
+                str(_count(path, comparison, (method, "seeds"))),
+                *(entry(method, name) for name in names),
+            ]
+            for method in comparison
+        ],
+    )
+
+
+def _count(path: Path, found: Mapping[str, Any], place: Sequence[str]) -> int:
+    return int(number_at(path, found, place) or 0)
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD)
+    for number, heading in enumerate(columns):
+        table.add_column(heading, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{100 * share:.1f}"
+
+
+def _mebibytes(count: float | None) -> str:
+    return UNKNOWN if count is None else f"{count / 2**20:.1f}"
+
+
+# Heading and unit of what is shown of each method.
+COMPARED: dict[str, tuple[str, Callable[[float | None], str]]] = {
+    LOCAL_TEST: (LOCAL_TEST, _percent),
+    GLOBAL_TEST: (GLOBAL_TEST, _percent),
+    NEW_TEST: (NEW_TEST, _percent),
+    UPLOAD_BYTES: ("upload MiB", _mebibytes),
+}

@@ -1,0 +1,15 @@
+"""The words that every report has in common.
+
+The tests of a client's model or head: ``local-test``, on the client's own test samples;
+``global-test``, on the test samples of all; and of the ensemble of all clients' models:
+``new-test``, on the test samples of all, and ``external-test``, on a group that took no part.
+"""
+
+LOCAL_TEST, GLOBAL_TEST = "local-test", "global-test"
+NEW_TEST, EXTERNAL_TEST = "new-test", "external-test"
+VALIDATION = "validation"
+UPLOAD_BYTES = "upload-bytes"  # what all clients sent in all rounds together
+
+# FedHiP's heads: L_k, G and P_k.
+LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
+HEADS = (LOCAL, GLOBAL, PERSONALIZED)
