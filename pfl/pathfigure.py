@@ -52,7 +52,7 @@ def draw_paths(
         axes[0].set_ylabel("accuracy on the client's own test set")
         axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    draw(path, (11, 4.5), content)
+    draw(path, (11.0, 4.5), content)
 
 
 def _title(paths: Paths, clients: int) -> str:

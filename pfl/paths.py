@@ -52,7 +52,7 @@ def accuracy_paths(
         threads: clients at work at the same time; does not change the result.
     """
     tested = np.flatnonzero(clients.test.sizes > 0)
-    shown = tested[np.unique(np.linspace(0, len(tested) - 1, MOST).astype(int))]
+    shown = tested[np.linspace(0, len(tested) - 1, min(MOST, len(tested))).astype(int)]
     scale = float(np.trace(knowledge.gram)) / max(len(clients.train.sample), 1)
     alphas, rhos = alpha_grid(), ridge_grid(scale or 1.0)
 
@@ -69,7 +69,8 @@ def accuracy_paths(
         strict=True,
     )
     found = list(in_order(work, pairs, threads))
-    fedhip, anchored = (np.array([one[i] for one in found]) for i in (0, 1))
+    fedhip = np.array([one for one, _ in found]).reshape(len(shown), len(alphas))
+    anchored = np.array([one for _, one in found]).reshape(len(shown), len(rhos))
     return Paths(shown, alphas, rhos, fedhip, anchored)
 
 

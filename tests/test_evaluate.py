@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from pfl import evaluation
-from pfl.artifacts import create, put, read, reading
+from pfl.artifacts import read, reading
 from pfl.clients import Clients, deal, read_clients, write_clients
 from pfl.errors import InputError
-from pfl.features import write_features
 from pfl.heads import create_heads
-from pfl.index import TEST, TRAIN, Index, read_index, write_index
+from pfl.index import read_index
 from pfl.selection.candidates import Candidate, Family
 from stages.evaluate import evaluate
+from tests.synthetic import write_federation
 
 CLIENTS, WIDTH, CLASSES, TRAINING, TESTING = 5, 6, 4, 40, 60
 CANDIDATES = (
@@ -27,26 +27,8 @@ INPUTS = ("index", "clients", "features", "server", "heads")
 
 def write_inputs(folder, clients=CLIENTS, testing=TESTING):
     """Every input of the stage, from random numbers; the last client has no test samples."""
+    write_federation(folder, clients, WIDTH, CLASSES, TRAINING, testing)
     rng = np.random.default_rng(0)
-    n = TRAINING + testing
-    label = rng.integers(CLASSES, size=n).astype(np.int32)
-    split = np.repeat([TRAIN, TEST], [TRAINING, testing]).astype(np.uint8)
-    names = tuple(f"class {c}" for c in range(CLASSES))
-    index = Index(label, split, np.zeros(n, np.int32), names, ("all",))
-    write_index(folder / "index.h5", index, {})
-    parts = [
-        deal(rng.integers(low, high, len(rows)), rows, label[rows], clients, CLASSES)
-        for low, high, rows in (
-            (0, clients, np.arange(TRAINING)),
-            (-1, clients - 1, np.arange(TRAINING, n)),
-        )
-    ]
-    write_clients(folder / "clients.h5", Clients(*parts), {})
-    rows = rng.integers(-500, 500, (n, WIDTH)).astype(np.int16)
-    facts = {"step": 2.0**-8, "backbone": "random-tiny", "saturated": 0}
-    write_features(folder / "features.h5", rows.shape, lambda i, j: rows[i:j], facts, ("numpy",))
-    with create(folder / "server.h5", "server", {"beta": 1.0}) as file:
-        put(file, "head", rng.standard_normal((WIDTH, CLASSES)))
     shape = (clients, WIDTH, CLASSES)
     with create_heads(folder / "heads.h5", shape, CANDIDATES, {"family": "auto"}) as heads:
         for client in range(clients):
@@ -155,7 +137,7 @@ def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monke
         return {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
 
     first = outputs()
-    assert set(first) == {"metrics.json", "per_client.csv", "accuracy.png", "gain.png"}
+    assert set(first) == {"metrics.json", "per_client.csv", "accuracy.png", "gain.png", "path.png"}
     assert outputs() == first
     monkeypatch.setattr(evaluation, "BLOCK_BYTES", 4 * WIDTH * 7)
     monkeypatch.setattr("stages.evaluate.cores", lambda: 3)

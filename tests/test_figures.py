@@ -8,6 +8,11 @@ from PIL import Image
 from pfl.canvas import ticks
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heatmap import draw_counts
+from pfl.pathfigure import draw_paths
+from pfl.paths import Paths
+from pfl.selection.candidates import Candidate, Family
+
+FIGURES = ("counts", "accuracy", "gain", "path")
 
 
 def counts(clients, classes, seed=0):
@@ -33,7 +38,25 @@ def draw_all(folder, clients, classes=7, seed=0):
     draw_accuracy(folder / "accuracy.png", values, "accuracy")
     baselines = {name: values[name] for name in ("local", "global")}
     draw_gain(folder / "gain.png", values["personalized"], baselines, samples, "personalized")
-    return [(folder / f"{name}.png").read_bytes() for name in ("counts", "accuracy", "gain")]
+    draw_paths(folder / "path.png", *chosen(values, seed))
+    return [(folder / f"{name}.png").read_bytes() for name in FIGURES]
+
+
+def chosen(values, seed):
+    """Paths of the clients with test samples, and a choice of a different kind for each."""
+    rng = np.random.default_rng(seed)
+    kinds = (
+        Candidate(Family.GLOBAL),
+        Candidate(Family.FEDHIP, alpha=10.0, beta=1.0),
+        Candidate(Family.FEDHIP, alpha=0.0, beta=1.0),
+        Candidate(Family.ANCHORED, rho=100.0),
+        Candidate(Family.LOCAL, beta=3.0),
+    )
+    clients = len(values["local"])
+    shown = np.flatnonzero(~np.isnan(values["local"]))
+    alphas, rhos = [0.1, 1.0, 10.0], [1.0, 100.0]
+    measured = Paths(shown, alphas, rhos, rng.random((len(shown), 3)), rng.random((len(shown), 2)))
+    return measured, [kinds[k % len(kinds)] for k in range(clients)], values
 
 
 @pytest.mark.parametrize("clients", [5, 60])
@@ -51,7 +74,7 @@ def test_every_size_draws_a_picture_without_complaint(tmp_path, clients, classes
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draw_all(tmp_path, clients, classes)
-    for name in ("counts", "accuracy", "gain"):
+    for name in FIGURES:
         with Image.open(tmp_path / f"{name}.png") as image:
             assert min(image.size) > 400
             assert len(image.convert("RGB").getcolors(1 << 20)) > 20

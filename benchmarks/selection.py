@@ -1,0 +1,207 @@
+"""The automatic choice against the best fixed settings, from the artifacts of a finished run.
+
+    python -m benchmarks.selection DATA [DATA ...] [--hold-out 0.25 --seeds 0 1 2]
+
+Each DATA is a folder with index.h5, clients.h5 and features.h5. Without ``--hold-out``, accuracy is
+that on the clients' test samples. With it, that share of every client's training samples is set
+aside before anything is computed, and accuracy is that on them: the way to compare criteria without
+touching test samples. "Best" rows pick one setting for all clients in hindsight, and the oracle one
+for each client; nothing real can do that.
+"""
+
+import argparse
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pfl.clients import Deal, deal, read_clients
+from pfl.cores import cores
+from pfl.features import Features, open_features
+from pfl.fedhip import aggregate
+from pfl.index import Index, read_index
+from pfl.memory import keep_memory
+from pfl.moments import Moments, moments, total
+from pfl.parallel import in_order
+from pfl.quantize import dequantize
+from pfl.rows import ClientSamples, by_client
+from pfl.selection.candidates import Candidate, Family, Settings, eligible
+from pfl.selection.choice import Menu, menu
+from pfl.selection.criteria import Criterion
+from pfl.selection.smoother import Smoother, smoother
+from pfl.selection.sums import choose_beta, global_path
+from pfl.selection.surface import Own, losses
+
+SINGLE = (Family.GLOBAL, Family.LOCAL, Family.FEDHIP, Family.ANCHORED)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Losses (K, criteria, candidates) and accuracies (K, candidates) of tested clients."""
+
+    candidates: tuple[Candidate, ...]
+    losses: np.ndarray
+    accuracy: np.ndarray
+
+    def best(self, family: Family) -> float:
+        """Mean accuracy with the best single setting of a family, in hindsight."""
+        return float(self.accuracy[:, eligible(self.candidates, family)].mean(0).max())
+
+    def automatic(self, family: Family, criterion: Criterion) -> float:
+        """Mean accuracy when each client chooses within a family."""
+        numbers = np.array(eligible(self.candidates, family))
+        found = self.losses[:, list(Criterion).index(criterion)][:, numbers]
+        choice = numbers[found.argmin(1)]
+        return float(self.accuracy[np.arange(len(choice)), choice].mean())
+
+    def oracle(self) -> float:
+        """Mean accuracy with every client's best candidate."""
+        return float(self.accuracy.max(1).mean())
+
+
+def parts(folder: Path, hold_out: float, seed: int) -> tuple[Index, Deal, Deal]:
+    """The samples to learn from and those to be tested on."""
+    index, clients = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+    if not hold_out:
+        return index, clients.train, clients.test
+    held = clients.train
+    owner = np.repeat(np.arange(held.clients), held.sizes)
+    aside = np.random.default_rng(seed).random(len(owner)) < hold_out
+    shape = (held.clients, len(index.classes))
+    kept, tested = (
+        deal(owner[mask], held.sample[mask], index.label[held.sample[mask]], *shape)
+        for mask in (~aside, aside)
+    )
+    return index, kept, tested
+
+
+def measure(folder: Path, hold_out: float, seed: int) -> Measured:
+    """Choose and test at every client that has samples of both kinds."""
+    index, train, test = parts(folder, hold_out, seed)
+    with open_features(folder / "features.h5") as features:
+        offer = prepared(index, train, features)
+        pairs = zip(
+            by_client(features, index, train), by_client(features, index, test), strict=True
+        )
+        both = (pair for pair in pairs if all(len(part.labels) for part in pair))
+        found = in_order(lambda pair: one_client(offer, *pair, features.step), both, cores())
+        rows = list(found)
+    every = (np.array([row[i] for row in rows]) for i in (0, 1))
+    return Measured(offer.candidates, *every)
+
+
+def prepared(index: Index, train: Deal, features: Features) -> Menu:
+    """The server's answer, its beta by GCV, with every parameter left open."""
+    classes = len(index.classes)
+    zero = Moments.zero(features.m, classes, features.step)
+    clients = by_client(features, index, train)
+    sent = in_order(
+        lambda own: moments(own.rows, own.labels, classes, features.step), clients, cores()
+    )
+    summed = total(sent, zero)
+    knowledge = aggregate(summed, choose_beta(global_path(summed)))
+    settings = Settings(Family.AUTO, None, None, None)
+    return menu(summed, knowledge, settings, Criterion.MARGIN)
+
+
+def one_client(
+    offer: Menu, own: ClientSamples, test: ClientSamples, step: float
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Losses by every criterion, and accuracy, of all candidates at one client."""
+    mine = Own(offer.path, offer.server.beta, dequantize(own.rows, step), own.labels)
+    everything = range(len(offer.candidates))
+    if len(own.labels) > 1:
+        found = [losses(mine, offer.candidates, everything, one) for one in Criterion]
+    else:
+        found = [np.arange(len(offer.candidates), dtype=float)] * len(Criterion)
+    return found, accuracies(mine, offer.candidates, dequantize(test.rows, step), test.labels)
+
+
+def accuracies(
+    own: Own, every: Sequence[Candidate], test: np.ndarray, truth: np.ndarray
+) -> np.ndarray:
+    """Test accuracy of every candidate; those on one path share a decomposition."""
+    scores = all_scores(own, every, test)
+    return np.array([np.mean(one.argmax(1) == truth) for one in scores])
+
+
+def all_scores(own: Own, every: Sequence[Candidate], test: np.ndarray) -> Iterator[np.ndarray]:
+    """Class scores of the test samples under each candidate, in order."""
+    rotated = test @ own.shared.spectrum.vectors
+    start = rotated @ own.shared.head(own.beta)
+    carried = test @ own.fit.directions(own.features)
+    errors, targets = (own.fit.project(y) for y in (own.errors(own.beta), own.targets))
+    fedhip = functools.cache(lambda beta: Whitened.of(own, rotated, beta))
+    for one in every:
+        if one.family is Family.GLOBAL:
+            yield start
+        elif one.family is Family.ANCHORED:
+            yield start + carried @ own.fit.coefficients(1 / one.rho, errors)
+        elif one.family is Family.LOCAL:
+            yield carried @ own.fit.coefficients(1 / one.beta, targets)
+        else:
+            yield fedhip(one.beta).scores(one.alpha)
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """Scores of equation (14) at one β, for every α."""
+
+    fit: Smoother
+    start: np.ndarray
+    carried: np.ndarray
+    projected: np.ndarray
+
+    @classmethod
+    def of(cls, own: Own, rotated: np.ndarray, beta: float) -> "Whitened":
+        """Decompose at β; ``rotated`` are the test features times U."""
+        white = own.whitened(beta)
+        fit = smoother(white)
+        carried = rotated / np.sqrt(own.shared.spectrum.values + beta) @ fit.directions(white)
+        start = rotated @ own.shared.head(beta)
+        return cls(fit, start, carried, fit.project(own.errors(beta)))
+
+    def scores(self, alpha: float) -> np.ndarray:
+        """Scores under P_k(α)."""
+        return self.start + self.carried @ self.fit.coefficients(alpha, self.projected)
+
+
+def rows_of(measured: Sequence[Measured]) -> dict[str, float]:
+    """The table's rows: means over seeds, in per cent."""
+    rows = {f"best {one} for all": lambda m, f=one: m.best(f) for one in SINGLE}
+    for family, criterion in itertools.product(
+        (Family.LOCAL, Family.FEDHIP, Family.ANCHORED, Family.AUTO), Criterion
+    ):
+        name = f"{family} by {criterion}"
+        rows[name] = lambda m, f=family, c=criterion: m.automatic(f, c)
+    rows["oracle"] = Measured.oracle
+    return {name: 100 * float(np.mean([of(m) for m in measured])) for name, of in rows.items()}
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, nargs="+")
+    parser.add_argument("--hold-out", type=float, default=0.0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    a = parser.parse_args()
+    keep_memory()
+    with threadpool_limits(1):
+        columns = {
+            folder.name: rows_of([measure(folder, a.hold_out, seed) for seed in a.seeds])
+            for folder in a.data
+        }
+    print("| |", " | ".join([*columns, "mean"]), "|")
+    print("|---|", "---:|" * (len(columns) + 1), sep="")
+    for name in next(iter(columns.values())):
+        values = [column[name] for column in columns.values()]
+        cells = (f"{value:.1f}" for value in [*values, float(np.mean(values))])
+        print(f"| {name} |", " | ".join(cells), "|")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A small finished federation on disk: every input of personalize and evaluate."""
+
+import numpy as np
+
+from pfl.clients import Clients, deal, write_clients
+from pfl.features import write_features
+from pfl.fedhip import aggregate
+from pfl.index import TEST, TRAIN, Index, write_index
+from pfl.moments import moments
+from pfl.server import write_server
+
+STEP = 2.0**-8
+
+
+def write_federation(folder, clients, width, classes, training, testing, seed=0):
+    """Write index, clients, features and server; the last client has no test samples."""
+    rng = np.random.default_rng(seed)
+    n = training + testing
+    label = rng.integers(classes, size=n).astype(np.int32)
+    split = np.repeat([TRAIN, TEST], [training, testing]).astype(np.uint8)
+    names = tuple(f"class {c}" for c in range(classes))
+    write_index(
+        folder / "index.h5", Index(label, split, np.zeros(n, np.int32), names, ("all",)), {}
+    )
+    parts = [
+        deal(rng.integers(low, high, len(rows)), rows, label[rows], clients, classes)
+        for low, high, rows in (
+            (0, clients, np.arange(training)),
+            (-1, clients - 1, np.arange(training, n)),
+        )
+    ]
+    write_clients(folder / "clients.h5", Clients(*parts), {})
+    means = rng.normal(0, 200, (classes, width))
+    rows = (means[label] + rng.normal(0, 300, (n, width))).astype(np.int16)
+    facts = {"step": STEP, "backbone": "random-tiny", "saturated": 0}
+    write_features(folder / "features.h5", rows.shape, lambda i, j: rows[i:j], facts, ("numpy",))
+    order = np.argsort(label[:training], kind="stable")
+    total = moments(rows[:training][order], label[:training][order], classes, STEP)
+    write_server(folder / "server.h5", total, aggregate(total, 1.0), clients)
