@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pfl.memory import keep_memory
 from threadpoolctl import threadpool_limits
 
 from pfl.clients import Deal, deal, read_clients
@@ -24,7 +25,6 @@ from pfl.cores import cores
 from pfl.features import Features, open_features
 from pfl.fedhip import aggregate
 from pfl.index import Index, read_index
-from pfl.memory import keep_memory
 from pfl.moments import Moments, moments, total
 from pfl.parallel import in_order
 from pfl.quantize import dequantize
