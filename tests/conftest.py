@@ -14,8 +14,11 @@ from tests.workspace import command, copy_project
 install_import_hook("pfl", "beartype.beartype")
 
 # No deadline: the machines that run the tests are often busy, and a slow example is not a fault.
+# Continuous integration tries the same examples each time, so that its verdict is about the change;
+# elsewhere they are new ones each time, and a failure is printed with what reproduces it.
 hypothesis.settings.register_profile("pfl", deadline=None)
-hypothesis.settings.load_profile("pfl")
+hypothesis.settings.register_profile("pfl-ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("pfl-ci" if os.environ.get("CI") else "pfl")
 
 
 @pytest.fixture(scope="session")
