@@ -95,7 +95,8 @@ def _count(path: Path, found: Mapping[str, Any], place: Sequence[str]) -> int:
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD)
     for number, heading in enumerate(columns):
-        table.add_column(heading, justify="right" if number else "left")
+        # Names stay whole on a narrow terminal; numbers are short enough anyway.
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
     return table
