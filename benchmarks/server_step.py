@@ -43,7 +43,7 @@ def refined(summed: Moments, beta: float) -> np.ndarray:
 
 
 def formed_recursion(uploads: Sequence[PaperUpload], beta: float) -> np.ndarray:
-    """The recursion with its (m, m) matrix S_k⁻¹C_k formed, as the formulas are written.
+    """The recursion with its (m, m) matrix S_k⁻¹C_k formed.
 
     `recursive_global_head` applies it to (m, d) instead, which is cheaper.
     """
