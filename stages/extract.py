@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from stages._flags import Device, Precision
 from stages._run import run
 
 if TYPE_CHECKING:
@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pfl")
 Number = TypeVar("Number", int, float)
-
-
-class Precision(StrEnum):
-    """Type of the matrix products inside the backbone."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-
-
-class Device(StrEnum):
-    """Where the backbone runs."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 def extract(

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pfl.errors import InputError
+from stages._flags import Device, Precision
 from stages._run import LARGEST_SEED, finite, positive, run
 from stages._section import read_section
 
@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from pfl.clients import Clients
     from pfl.federated_data import FederatedData, Holdout
     from pfl.rounds import Problem, Training
-
-
-class Precision(StrEnum):
-    """Type of the matrix products inside the network."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-
-
-class Device(StrEnum):
-    """Where the networks run."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 Option = typer.Option

@@ -25,6 +25,16 @@ class Federation:
         mine = mine[np.argsort(self.labels[mine], kind="stable")]
         return self.rows[mine], self.labels[mine]
 
+    def dealt_anew(self, others, rng):
+        """The same samples: client 0 keeps its own, the rest go to `others` clients; shuffled."""
+        owner = self.owner.copy()
+        rest = owner != 0
+        owner[rest] = rng.integers(1, 1 + others, rest.sum())
+        order = rng.permutation(len(owner))
+        return Federation(
+            self.rows[order], self.labels[order], owner[order], 1 + others, self.classes, self.step
+        )
+
     @property
     def features(self):
         return self.rows * self.step

@@ -111,18 +111,7 @@ def sample_federation(seed=0, samples=60, width=6, clients=3, owner=None):
 @given(federations(max_clients=5), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_theorem_3_through_the_choice_bit_for_bit(federation, others, seed):
     """Client 0 stays; everybody else's samples are dealt anew, to another number of clients."""
-    rng = np.random.default_rng(seed)
-    owner = federation.owner.copy()
-    rest = owner != 0
-    owner[rest] = rng.integers(1, 1 + others, rest.sum())
-    shuffle = rng.permutation(len(owner))
-    dealt = type(federation)(
-        federation.rows[shuffle],
-        federation.labels[shuffle],
-        owner[shuffle],
-        1 + others,
-        federation.classes,
-    )
+    dealt = federation.dealt_anew(others, np.random.default_rng(seed))
     mine = own(federation, 0)
     equal(choose(offer(federation, Family.AUTO), *mine), choose(offer(dealt, Family.AUTO), *mine))
 

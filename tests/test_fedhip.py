@@ -103,18 +103,7 @@ def test_theorem_2_the_gradient_of_objective_1_is_zero(federation, alpha, seed):
 @given(federations(max_clients=5), betas, alphas, st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_theorem_3_bit_for_bit(federation, beta, alpha, others, seed):
     """Client 0 stays; everybody else's samples are dealt anew, to another number of clients."""
-    rng = np.random.default_rng(seed)
-    owner = federation.owner.copy()
-    rest = owner != 0
-    owner[rest] = rng.integers(1, 1 + others, rest.sum())
-    shuffle = rng.permutation(len(owner))
-    dealt = type(federation)(
-        federation.rows[shuffle],
-        federation.labels[shuffle],
-        owner[shuffle],
-        1 + others,
-        federation.classes,
-    )
+    dealt = federation.dealt_anew(others, np.random.default_rng(seed))
     mine = own(federation, 0)
     before, after = total(federation), total(dealt)
     np.testing.assert_array_equal(before.gram, after.gram)
