@@ -1,0 +1,232 @@
+"""The runs behind docs/reproduction.md: methods, ablation, open choices, settings, by many seeds.
+
+    python -m benchmarks.reproduction RESULTS.csv [STUDY...] [--seeds 0 1 2] [--processes 2]
+    python -m benchmarks.reproduction RESULTS.csv [STUDY...] --table
+
+Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
+that docs/reproduction.md states. Each run is the stage `train` as a process of its own on one core,
+with what `params.yaml` says and the study changes; it adds a line to RESULTS.csv. A run whose line
+is there is not repeated and one that was stopped goes on, so any number of calls add up.
+"""
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Queue
+from statistics import mean, stdev
+from typing import Any
+
+from ruamel.yaml import YAML
+
+PROTOCOL = {
+    "augment": True, "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,
+    "evaluate-every": 10,
+}  # fmt: skip
+ENSEMBLES = ("mean-probability", "mean-log-probability", "vote", "weight-average")
+COLUMNS = (
+    "setting",
+    "method",
+    "seed",
+    "changed",
+    "local",
+    *ENSEMBLES,
+    "validation",
+    "upload-bytes",
+)
+CD2 = "cd2-pfed"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One method with what differs from the protocol and from params.yaml.
+
+    Attributes:
+        name: of the folder and of the row.
+        method: one of those of `train`.
+        own: its own settings that differ.
+        rounds: settings of `rounds` that differ.
+    """
+
+    name: str
+    method: str
+    own: dict[str, object] = field(default_factory=dict)
+    rounds: dict[str, object] = field(default_factory=dict)
+
+
+def _methods() -> Iterator[Setting]:
+    for method in (CD2, "local", "fedavg", "fedper", "lg-fed"):
+        yield Setting(method, method)
+
+
+def _ablation() -> Iterator[Setting]:
+    """LI, TA and CD, each on or off; all three on is the method itself."""
+    switches = {"LI": "increase", "TA": "average", "CD": "distill"}
+    for kept in ((), ("LI",), ("TA",), ("CD",), ("LI", "TA"), ("LI", "CD"), ("TA", "CD")):
+        off = {switches[name]: False for name in switches if name not in kept}
+        yield Setting(f"ablation/{'+'.join(kept) or 'none'}", CD2, off)
+
+
+def _choices() -> Iterator[Setting]:
+    """What the paper leaves open."""
+    yield Setting("choices/cross-output", CD2, {"cross": "output"})
+    yield Setting("choices/cross-none", CD2, {"cross": "none"})
+    yield Setting("choices/average-every-step", CD2, {"average-every": "step"})
+    yield Setting("choices/detach", CD2, {"detach": True})
+    yield Setting("choices/lg-fed-bottom", "lg-fed", {"shared-end": "bottom"})
+
+
+def _search() -> Iterator[Setting]:
+    """Settings compared on a tenth of the training samples, which nothing trains on; 20 rounds."""
+    held: dict[str, object] = {"validation-fraction": 0.1, "rounds": 20}
+    for rate in (0.01, 0.03, 0.1):
+        yield Setting(f"search/local-{rate}", "local", {}, held | {"learning-rate": rate})
+        yield Setting(f"search/{CD2}-{rate}", CD2, {}, held | {"learning-rate": rate})
+    held |= {"learning-rate": 0.03}
+    for name, own in {
+        "ratio-0.25": {"ratio": 0.25},
+        "ratio-0.9": {"ratio": 0.9},
+        "ratio-0.9-at-once": {"ratio": 0.9, "increase": False},
+        "cross-output": {"cross": "output"},
+        "distill-0.1": {"distill-weight": 0.1},
+    }.items():
+        yield Setting(f"search/{CD2}-0.03-{name}", CD2, own, held)
+
+
+STUDIES = {"methods": _methods, "ablation": _ablation, "choices": _choices, "search": _search}
+
+
+def main() -> None:
+    """Play what is missing, or print the table of what is there."""
+    options = _options()
+    settings = [one for study in options.studies or STUDIES for one in STUDIES[study]()]
+    if options.table:
+        _print(_results(options.results), settings)
+        return
+    free: Queue[int] = Queue()
+    for core in sorted(os.sched_getaffinity(0))[: options.processes]:
+        free.put(core)
+    done = {(row["setting"], int(row["seed"])) for row in _results(options.results)}
+    missing = [
+        (setting, seed)
+        for seed in options.seeds
+        for setting in settings
+        if (setting.name, seed) not in done
+    ]
+    with ThreadPoolExecutor(options.processes) as pool:
+        found = pool.map(lambda job: _play(options.work, *job, free), missing)
+        for number, row in enumerate(found, 1):
+            _add(options.results, row)
+            print(f"{number}/{len(missing)} {row['setting']} seed {row['seed']}", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("results", type=Path, metavar="RESULTS.csv")
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(STUDIES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--work", type=Path, default=Path(".scratch/reproduction"))
+    parser.add_argument("--table", action="store_true", help="print results instead")
+    options = parser.parse_intermixed_args()
+    if unknown := set(options.studies) - set(STUDIES):
+        parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(STUDIES)} are.")
+    return options
+
+
+def _results(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _add(path: Path, row: dict[str, object]) -> None:
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[str, object]:
+    """One run, on a core that no other run has."""
+    folder = work / setting.name / f"seed-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    core = free.get()
+    try:
+        with (folder / "log.txt").open("w") as log:
+            subprocess.run(
+                ["taskset", "--cpu-list", str(core), "nice", *_command(setting, seed, folder)],
+                check=True, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+    finally:
+        free.put(core)
+    told = json.loads((folder / "metrics.json").read_text())
+    shutil.rmtree(folder)
+    return _row(setting, seed, told)
+
+
+def _command(setting: Setting, seed: int, folder: Path) -> list[str]:
+    yaml = YAML(typ="safe", pure=True)
+    stated = yaml.load(Path("params.yaml"))
+    settings = folder / "settings.yaml"
+    with settings.open("w") as file:
+        yaml.dump({"own": stated["train"][setting.method] | setting.own}, file)
+    values = stated["rounds"] | PROTOCOL | setting.rounds
+    return [
+        sys.executable, "-m", "stages.train", *(_flag(*item) for item in values.items()),
+        f"--method={setting.method}", f"--seed={seed}", f"--settings={settings}:own",
+        "--images=data/images.h5", "--index=data/index.h5", "--clients-file=data/clients.h5",
+        f"--report={folder}", f"--out={folder / 'models.safetensors'}",
+        f"--scratch={folder / 'scratch'}",
+    ]  # fmt: skip
+
+
+def _flag(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return f"--{'' if value else 'no-'}{name}"
+    return f"--{name}={value}"
+
+
+def _row(setting: Setting, seed: int, told: dict[str, Any]) -> dict[str, object]:
+    """What one run leaves in the file; accuracies as shares, after the last round."""
+    changed = {"own": setting.own, "rounds": setting.rounds}
+    return {
+        "setting": setting.name, "method": setting.method, "seed": seed,
+        "changed": json.dumps(changed, sort_keys=True), "local": told["local-test"]["mean"],
+        **{name: told["new-test"][name] for name in ENSEMBLES},
+        "validation": told["validation"]["mean"] if told["validation"] else "",
+        "upload-bytes": told["upload-bytes"],
+    }  # fmt: skip
+
+
+def _print(results: list[dict[str, str]], settings: list[Setting]) -> None:
+    """A row of Markdown for each setting: mean ± sample standard deviation over seeds, per cent."""
+    shown = ("local", *ENSEMBLES, "validation")
+    print(f"| setting | seeds | {' | '.join(shown)} |")
+    print(f"|{'---|' * (len(shown) + 2)}")
+    for setting in settings:
+        found = [row for row in results if row["setting"] == setting.name]
+        cells = [_cell([float(row[name]) for row in found if row[name]]) for name in shown]
+        if found:
+            print(f"| {setting.name} | {len(found)} | {' | '.join(cells)} |")
+
+
+def _cell(values: list[float]) -> str:
+    if not values:
+        return ""
+    spread = f" ± {100 * stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):.2f}{spread}"
+
+
+if __name__ == "__main__":
+    main()
