@@ -87,6 +87,7 @@ BAD = {
     "beta of zero": ("aggregate", {"beta": 0}, "above 0"),
     "beta below zero": ("aggregate", {"beta": -1}, "above 0"),
     "beta not a number": ("aggregate", {"beta": "nan"}, "finite"),
+    "one neighbor": ("aggregate", {"secure": True, "neighbors": 1}, "two neighbors or more"),
     "alpha below zero": ("personalize", {"alpha": -0.1}, "--alpha"),
     "alpha infinite": ("personalize", {"alpha": "inf"}, "finite"),
     "own beta of zero": ("personalize", {"beta": 0}, "above 0"),
@@ -218,6 +219,12 @@ def test_help_describes_every_flag(shared):
         assert done.returncode == 0
         flags = [line for line in done.stdout.splitlines() if "--" in line]
         assert all(len(line.replace("│", "").split()) > 3 for line in flags), done.stdout
+
+
+def test_the_secure_sum_gives_the_bytes_of_the_plain_one(finished, tmp_path):
+    out = tmp_path / "server.h5"
+    command(finished, *stage_command(finished, "aggregate", secure=True, out=out))
+    assert out.read_bytes() == contents(finished)["data/server.h5"]
 
 
 def test_saturation_is_counted_and_explained(finished, tmp_path):

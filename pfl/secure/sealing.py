@@ -24,7 +24,7 @@ def unseal(key: bytes, sender: int, receiver: int, letter: bytes) -> bytes:
     nonce, text = letter[:NONCE_BYTES], letter[NONCE_BYTES:]
     try:
         return ChaCha20Poly1305(key).decrypt(nonce, text, _address(sender, receiver))
-    except InvalidTag as error:
+    except (InvalidTag, ValueError) as error:
         raise InputError(
             f"What client {sender} sent to client {receiver} was changed on its way: "
             "start the sum again, over a connection that you trust."

@@ -46,7 +46,7 @@ def recover(shares: dict[int, bytes], threshold: int) -> bytes:
     values = {x: int.from_bytes(shares[x]) for x in sorted(shares)[:threshold]}
     secret = interpolate(values)
     if secret >> (8 * SECRET_BYTES):
-        raise InputError("Shares of different secrets were mixed: start the sum again.")
+        raise InputError("The shares given are not of one secret: start the sum again.")
     return secret.to_bytes(SECRET_BYTES)
 
 
