@@ -2,9 +2,10 @@
 
 `python -m benchmarks.secure_sum [--features 768 --classes 100 --clients 10 100 1000 --lost 0.05]`
 
-Clients and the server run one after the other in one process; a client's seconds are the mean over
-clients. A share ``--lost`` of the clients is lost after it has shared and before it sends its
-upload, which is what costs the server most. Bytes are those of the messages, an integer as 8.
+Clients and the server run one after the other in one process. Seconds are those of its processor,
+which other programs disturb less; a client's are the mean over clients. A share ``--lost`` of the
+clients is lost after it has shared and before it sends its upload, which is what costs the server
+most. Bytes are those of the messages, an integer as 8.
 """
 
 import argparse
@@ -12,8 +13,8 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from benchmarks.server_step import STEP, clients_moments
 from pfl.moments import Moments, moments, total
 from pfl.secure import client, server
+from pfl.secure.messages import Masked
 from pfl.secure.vectors import from_vector, to_vector
 from pfl.uploads import create_uploads
 
@@ -36,23 +38,27 @@ class Cost:
     server_seconds: float = 0.0
     sent: int = 0
     received: int = 0
-    started: float = field(default_factory=time.perf_counter)
+    counting_seconds: float = 0.0
+    started: float = field(default_factory=time.process_time)
 
     def clients(self, steps: Iterable[Any]) -> Iterator[Any]:
         """Yield (state, message) of each client's step; its time is the clients'."""
         iterator = iter(steps)
         while True:
-            start = time.perf_counter()
+            start = time.process_time()
             made = next(iterator, None)
-            self.client_seconds += time.perf_counter() - start
+            self.client_seconds += time.process_time() - start
             if made is None:
                 return
+            start = time.process_time()
             self.sent += size(made[1])
+            self.counting_seconds += time.process_time() - start
             yield made
 
     def stop(self) -> None:
-        """The server's time is what the clients did not take."""
-        self.server_seconds = time.perf_counter() - self.started - self.client_seconds
+        """The server's time is what neither the clients nor counting bytes took."""
+        others = self.client_seconds + self.counting_seconds
+        self.server_seconds = time.process_time() - self.started - others
 
 
 def size(message: Any) -> int:
@@ -63,7 +69,7 @@ def size(message: Any) -> int:
         return 8
     if isinstance(message, dict):
         return sum(map(size, itertools.chain.from_iterable(message.items())))
-    parts = message if isinstance(message, tuple) else astuple(message)
+    parts = message if isinstance(message, tuple) else vars(message).values()
     return sum(map(size, parts))
 
 
@@ -74,50 +80,53 @@ def masked_sum(pool: list[Moments], clients: int, lost: int) -> tuple[np.ndarray
     secrets = [client.draw_secrets(u, os.urandom) for u in numbers]
     adverts = [m for _, m in cost.clients((s, client.advertise(s)) for s in secrets)]
     introduced, introductions = server.introduce(adverts, None, rng)
-    cost.received += sum(map(size, introductions.values()))
     sharing = list(
         cost.clients(client.share(s, introductions[s.client], os.urandom) for s in secrets)
     )
     delivered, letters = server.deliver(introduced, (message for _, message in sharing))
-    cost.received += sum(map(size, letters.values()))
     waiting = []
 
-    def upload(u: int) -> tuple[client.Waiting, client.Masked]:
+    def upload(u: int) -> tuple[client.Waiting, Masked]:
         return client.mask(sharing[u][0], letters[u], to_vector(pool[u % len(pool)]))
 
-    def uploads() -> Iterator[client.Masked]:
+    def uploads() -> Iterator[Masked]:
         for state, message in cost.clients(map(upload, numbers[: clients - lost])):
             waiting.append(state)
             yield message
 
     collected, questions = server.collect(delivered, uploads())
-    cost.received += sum(map(size, questions.values()))
     answers = cost.clients(client.reveal(w, questions[u]) for u, w in enumerate(waiting))
     result = server.finish(collected, (message for _, message in answers))
     cost.stop()
+    for to_clients in (introductions, letters, questions):
+        cost.received += sum(map(size, to_clients.values()))
     return result, cost, len(introduced.neighbors[0])
 
 
+def mean_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Seconds of one of so many runs: the processor's clock ticks too slowly for a single one."""
+    start = time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.process_time() - start) / repeats
+
+
 def plain_sum(pool: list[Moments], clients: int) -> tuple[Moments, float]:
-    """The plain sum and the best of three times."""
-    zero, best = pool[0] - pool[0], np.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        summed = total((pool[u % len(pool)] for u in range(clients)), zero)
-        best = min(best, time.perf_counter() - start)
-    return summed, best
+    """The plain sum and its seconds."""
+    zero = pool[0] - pool[0]
+
+    def work() -> Moments:
+        return total((pool[u % len(pool)] for u in range(clients)), zero)
+
+    return work(), mean_seconds(work, 1 + 2000 // clients)
 
 
 def gram_seconds(samples: int, m: int, d: int) -> float:
-    """What a client takes to make its moments, to compare with masking them; best of three."""
+    """What a client takes to make its moments, to compare with masking them."""
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 2**14, (samples, m)).astype(np.int16)
-    labels, best = np.sort(rng.integers(0, d, samples)), np.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        moments(rows, labels, d, STEP)
-        best = min(best, time.perf_counter() - start)
-    return best
+    labels = np.sort(rng.integers(0, d, samples))
+    return mean_seconds(lambda: moments(rows, labels, d, STEP), 50)
 
 
 def plain_bytes(pool: list[Moments]) -> float:

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.errors import InputError
-from pfl.secure.client import Letters, Question, mask, reveal, share
+from pfl.secure.client import mask, reveal, share
 from pfl.secure.keys import MASK, agree
 from pfl.secure.masks import add_mask, subtract_mask
+from pfl.secure.messages import Letters, Question
 from tests.secure_steps import Steps, numbers, random_vectors
 
 CLIENTS = 5

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from jaxtyping import UInt64
 
 CHUNK = 2**14  # numbers at a time: the keystream stays in the processor's cache
+SLACK = 15  # bytes that the cipher may want beyond its output: a block less one
 
 
 def add_mask(vector: UInt64[np.ndarray, " n"], seed: bytes) -> None:
@@ -30,8 +31,8 @@ def subtract_mask(vector: UInt64[np.ndarray, " n"], seed: bytes) -> None:
 def _keystream(seed: bytes, length: int) -> Iterator[tuple[slice, UInt64[np.ndarray, " chunk"]]]:
     """Consecutive parts of a mask, each in a buffer that the next one overwrites."""
     encryptor = Cipher(AES256(seed), CTR(bytes(16))).encryptor()
-    zeros, stream = memoryview(bytes(8 * CHUNK)), bytearray(8 * CHUNK)
-    numbers = np.frombuffer(stream, "<u8")
+    zeros, stream = memoryview(bytes(8 * CHUNK)), bytearray(8 * CHUNK + SLACK)
+    numbers = np.frombuffer(stream, "<u8", CHUNK)
     for start in range(0, length, CHUNK):
         size = min(CHUNK, length - start)
         encryptor.update_into(zeros[: 8 * size], stream)

@@ -137,10 +137,8 @@ def finish(collected: Collected, answers: Iterable[Answer]) -> UInt64[np.ndarray
     delivered, present = collected.delivered, collected.present
     exposed = {u for u in delivered.shared - present if delivered.peers(u) & present}
     _check_enough(delivered.introduced, present | exposed, replies.keys())
-    seeds, keys = (
-        {u: answer.seed_shares for u, answer in replies.items()},
-        {u: answer.key_shares for u, answer in replies.items()},
-    )
+    seeds = {u: answer.seed_shares for u, answer in replies.items()}
+    keys = {u: answer.key_shares for u, answer in replies.items()}
     total = collected.masked.copy()
     for u in sorted(present):
         subtract_mask(total, _recovered(delivered, u, seeds))

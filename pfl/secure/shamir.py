@@ -59,13 +59,17 @@ def evaluate(coefficients: Sequence[int], x: int, prime: int = PRIME) -> int:
 
 
 def interpolate(values: dict[int, int], prime: int = PRIME) -> int:
-    """f(0) mod p of the polynomial of least degree with f(x) = ``values[x]``, by Lagrange."""
-    total = 0
+    """f(0) mod p of the polynomial of least degree with f(x) = ``values[x]``, all x ≠ 0.
+
+    Lagrange: f(0) = Π_j x_j · Σ_i f(x_i) / D_i with D_i = x_i Π_{j≠i} (x_j − x_i). The fractions
+    are added as one, so that there is one division.
+    """
+    top, bottom, product = 0, 1, 1
     for x, value in values.items():
-        over, under = 1, 1
+        under = x
         for other in values:
             if other != x:
-                over = over * other % prime
                 under = under * (other - x) % prime
-        total += value * over * pow(under, -1, prime)
-    return total % prime
+        top, bottom = (top * under + value * bottom) % prime, bottom * under % prime
+        product = product * x % prime
+    return product * top * pow(bottom, -1, prime) % prime
