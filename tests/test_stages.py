@@ -221,12 +221,6 @@ def test_help_describes_every_flag(shared):
         assert all(len(line.replace("│", "").split()) > 3 for line in flags), done.stdout
 
 
-def test_the_secure_sum_gives_the_bytes_of_the_plain_one(finished, tmp_path):
-    out = tmp_path / "server.h5"
-    command(finished, *stage_command(finished, "aggregate", secure=True, out=out))
-    assert out.read_bytes() == contents(finished)["data/server.h5"]
-
-
 def test_saturation_is_counted_and_explained(finished, tmp_path):
     project = shutil.copytree(finished, tmp_path / "project", symlinks=True)
     out = tmp_path / "features.h5"
