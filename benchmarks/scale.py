@@ -40,6 +40,13 @@ def run_stage(folder: Path, stage: str, flags: list[str]) -> tuple[float, float]
     return time.perf_counter() - start, usage.ru_maxrss / 2**20
 
 
+def as_flag(name: str, value: object) -> tuple[str, ...]:
+    """A parameter as DVC writes it on the command line."""
+    if isinstance(value, bool):
+        return (f"--{name}" if value else f"--no-{name}",)
+    return (f"--{name}", str(value))
+
+
 def measure_stages(shape: Shape) -> None:
     """Print time and memory of each stage on synthetic features."""
     with tempfile.TemporaryDirectory() as name:
@@ -54,7 +61,7 @@ def measure_stages(shape: Shape) -> None:
         params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
         for stage in ("gram", "aggregate", "personalize", "evaluate"):
             settings = params.get(stage, {}).items()
-            flags = [word for name, value in settings for word in (f"--{name}", str(value))]
+            flags = [word for name, value in settings for word in as_flag(name, value)]
             seconds, memory = run_stage(folder, stage, flags)
             print(f"{stage:>12}{seconds:8.1f} s{memory:8.2f} GiB")
         for path in sorted((folder / "data").glob("*.h5")):

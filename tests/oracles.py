@@ -40,3 +40,17 @@ def gram(rows):
     """qᵀq entry by entry with Python's unbounded integers."""
     columns = [[int(v) for v in column] for column in rows.T]
     return [[sum(a * b for a, b in zip(x, y, strict=True)) for y in columns] for x in columns]
+
+
+def is_probably_prime(n, rng):
+    """Miller-Rabin with 20 random bases: wrong for a composite number with chance 4⁻²⁰."""
+    if n % 2 == 0:
+        return n == 2
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for _ in range(20):
+        power = pow(rng.randrange(2, n - 1), odd, n)
+        if power != 1 and n - 1 not in (pow(power, 2**i, n) for i in range(twos)):
+            return False
+    return True

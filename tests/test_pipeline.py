@@ -49,6 +49,8 @@ OTHER = {
     "extract.precision": "bf16",
     "extract.device": "cpu",
     "aggregate.beta": 10.0,
+    "aggregate.secure": True,
+    "aggregate.neighbors": 4,
     "personalize.family": "anchored",
     "personalize.alpha": 1.0,
     "personalize.beta": 10.0,
@@ -181,6 +183,13 @@ def test_theorem_3_through_the_pipeline(project):
     assert before["data/uploads.h5"] != after["data/uploads.h5"]
     assert before["data/server.h5"] == after["data/server.h5"]
     assert before["data/features.h5"] == after["data/features.h5"]
+
+
+def test_the_secure_sum_gives_the_same_bytes_so_that_nothing_follows(project):
+    before = contents(project)
+    change(project, {"aggregate.secure": True})
+    assert ran(command(project, "dvc", "repro")) == ["aggregate"]
+    assert contents(project) == before
 
 
 def test_the_global_head_does_not_depend_on_the_number_of_clients(project):

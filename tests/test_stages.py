@@ -87,6 +87,7 @@ BAD = {
     "beta of zero": ("aggregate", {"beta": 0}, "above 0"),
     "beta below zero": ("aggregate", {"beta": -1}, "above 0"),
     "beta not a number": ("aggregate", {"beta": "nan"}, "finite"),
+    "one neighbor": ("aggregate", {"secure": True, "neighbors": 1}, "two neighbors or more"),
     "alpha below zero": ("personalize", {"alpha": -0.1}, "--alpha"),
     "alpha infinite": ("personalize", {"alpha": "inf"}, "finite"),
     "own beta of zero": ("personalize", {"beta": 0}, "above 0"),

@@ -1,0 +1,1 @@
+"""Sums of uploads of which the server learns the total alone; see ``docs/secure-sum.md``."""

@@ -1,0 +1,59 @@
+"""Everything that a client and the server of a secure sum tell each other: integers and bytes.
+
+In order: `Advert`, `Introduction`, `Letters` (to the server, and on to their receivers), `Masked`,
+`Question`, `Answer`. Whatever carries them, none has to be kept from the server, which relays all.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Advert:
+    """A client's two public keys."""
+
+    client: int
+    sealing_key: bytes
+    mask_key: bytes
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """To one client: the adverts of its neighbors, and the threshold t."""
+
+    client: int
+    neighbors: tuple[Advert, ...]
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Letters:
+    """One client's sealed shares: as it sends them, by receiver; as it gets them, by sender."""
+
+    client: int
+    sealed: dict[int, bytes]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A client's masked vector, little-endian 64-bit numbers."""
+
+    client: int
+    vector: bytes
+
+
+@dataclass(frozen=True)
+class Question:
+    """To one client: which neighbors are in the sum, and which were lost after they had shared."""
+
+    client: int
+    present: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Shares of the self-mask's seed of each present neighbor, and of each lost one's mask key."""
+
+    client: int
+    seed_shares: dict[int, bytes]
+    key_shares: dict[int, bytes]
