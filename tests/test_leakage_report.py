@@ -161,7 +161,7 @@ def test_advantage_is_the_difference_of_the_two_shares():
         ({"single": 3, "recovered": 2}, "3 features stand in B as they are (2 found without"),
         ({"single": 0}, "no feature stands in B by itself"),
         ({"exact": False}, "is estimated, and right"),
-        ({"exact": False, "miscounted": 4}, "are estimated, off by 4 in all"),
+        ({"exact": False, "miscounted": 4}, "are estimated, off by 4 of 20 in all"),
         ({"miscounted": 4}, "come out wrong by 4 in all"),
         ({"confused": 8}, "100.0% of the images trained on, but 10.0% of the others too"),
         ({"confused": 80}, "is not told from others"),

@@ -21,8 +21,8 @@ EXACT, ESTIMATED, PLAIN = COLORS[0], COLORS[1], "0.55"
 def draw_exposure(path: Path, clients: Sequence[Exposure], total: Exposure, width: int) -> None:
     """Draw, for clients from the fewest samples to the most and for their sum, what is exposed.
 
-    Panels from the top: samples, with a line at m; features that stand in B; share of samples in
-    classes that are counted rightly; membership advantage. ``width`` is m.
+    Panels from the top: samples, with a line at m; features that stand in B; samples per
+    class, 100% less the share that they are found wrong by; membership advantage. ``width`` is m.
     """
     order = np.argsort([one.samples for one in clients], kind="stable")
     shown = [*(clients[k] for k in order), total]
@@ -36,11 +36,9 @@ def draw_exposure(path: Path, clients: Sequence[Exposure], total: Exposure, widt
         _bars(panels[1], x, np.array([one.single for one in shown]), np.ones_like(exact))
         panels[1].yaxis.set_major_locator(MaxNLocator(3, integer=True))
         panels[1].set_title("features that stand in the upload as they are (a class's only sample)")
-        counted = np.array([one.counted / max(one.samples, 1) for one in shown])
-        _shares(panels[2], x, counted, exact)
-        panels[2].set_title(
-            "share of samples in classes that are counted rightly, without being told"
-        )
+        right = [max(0.0, 1 - one.miscounted / max(one.samples, 1)) for one in shown]
+        _shares(panels[2], x, np.array(right), exact)
+        panels[2].set_title("samples per class: share found, without being told the counts")
         _shares(panels[3], x, np.array([one.advantage for one in shown]), exact)
         panels[3].set_title("membership: own samples recognized, less others taken for own")
         _clients(panels[3], x, order)

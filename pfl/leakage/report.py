@@ -133,7 +133,8 @@ def _labels(one: Exposure) -> str:
         return f"the numbers of samples per class come out wrong by {one.miscounted} in all"
     if not one.miscounted:
         return "the number of samples of each class is estimated, and right"
-    return f"the numbers of samples per class are estimated, off by {one.miscounted} in all"
+    off = f"{one.miscounted:,} of {one.samples:,}"
+    return f"the numbers of samples per class are estimated, off by {off} in all"
 
 
 def _membership(one: Exposure) -> str:
