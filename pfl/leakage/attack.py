@@ -7,8 +7,8 @@ Gram matrix S = C_k − βI and the cross-moment B = C_k L_k. Labels are one-hot
 * BᵀS⁺B = YᵀPY with P the projector onto the range of F in the space of samples. With independent
   rows, which takes N_k ≤ m, P = I and the matrix is diag(n_c), the number of samples per class;
 * a feature f of the client lies in range(S), and another sample's does not while rank(S) < m;
-* S ⪰ ffᵀ for a feature f of the client, hence fᵀS⁻¹f ≤ 1, and another sample's is larger unless
-  N_k is several times m;
+* S ⪰ ffᵀ for a feature f of the client, hence fᵀS⁻¹f ≤ 1; another sample's may be larger, also
+  when rank(S) = m, less often the more samples there are;
 * S = BBᵀ means that every sample is alone in its class, hence known: N_k = 1, for instance.
 
 Ranks, ranges and BᵀS⁺B are computed in exact integers; see :mod:`pfl.leakage.modular`.
