@@ -1,5 +1,7 @@
 """Naive textbook versions of the maths: slow, obvious, and written without the library."""
 
+from fractions import Fraction
+
 import numpy as np
 
 
@@ -54,3 +56,19 @@ def is_probably_prime(n, rng):
         if power != 1 and n - 1 not in (pow(power, 2**i, n) for i in range(twos)):
             return False
     return True
+
+
+def rational_rank(rows):
+    """Rank by elimination in fractions, which are exact."""
+    rows = [[Fraction(value) for value in row] for row in np.asarray(rows).tolist()]
+    rank = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for i in range(rank + 1, len(rows)):
+            share = rows[i][column] / rows[rank][column]
+            rows[i] = [a - share * b for a, b in zip(rows[i], rows[rank], strict=True)]
+        rank += 1
+    return rank

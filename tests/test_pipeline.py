@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TRAIN = "train@fedavg-0"  # the one run of these copies
 HEADS = ["personalize", "evaluate", "compare"]
-FEATURES = ["gram", "aggregate", *HEADS]
+FEATURES = ["gram", "leakage", "aggregate", *HEADS]
 AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
     "partition": {"partition", TRAIN, *FEATURES},

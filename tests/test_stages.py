@@ -210,6 +210,7 @@ def test_help_describes_every_flag(shared):
         "partition",
         "extract",
         "gram",
+        "leakage",
         "aggregate",
         "personalize",
         "evaluate",

@@ -1,0 +1,76 @@
+"""Attack what every client sends, as the server could, and count the samples that this exposes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from pfl.artifacts import check_origin, write_text
+from pfl.clients import Deal, deal, read_clients
+from pfl.cores import cores
+from pfl.features import open_features
+from pfl.index import Index, read_index
+from pfl.leakage.attack import Intercepted
+from pfl.leakage.figure import draw_exposure
+from pfl.leakage.report import metrics, table, words
+from pfl.leakage.score import survey
+from pfl.moments import Moments, total
+from pfl.process import keep_memory
+from pfl.progress import progress
+from pfl.uploads import Uploads, open_uploads
+from stages._run import run
+
+
+def leakage(
+    index: Annotated[Path, typer.Option(help="The sample index, to score the attacks.")],
+    clients_file: Annotated[Path, typer.Option(help="Who holds which samples, likewise.")],
+    features: Annotated[Path, typer.Option(help="The fixed-point features, likewise.")],
+    uploads: Annotated[Path, typer.Option(help="What every client sent: what is attacked.")],
+    report: Annotated[
+        Path,
+        typer.Option(help="Output folder: leakage.md, metrics.json, per_client.csv, leakage.png."),
+    ],
+) -> None:
+    """Run the attacks on every client's upload and on their sum, and compare with the truth."""
+    keep_memory()
+    samples, held = read_index(index), read_clients(clients_file).train
+    # The findings do not depend on these numbers, so their seed is no parameter.
+    rng = np.random.default_rng(0)
+    with open_features(features) as source, open_uploads(uploads) as sent:
+        check_origin("uploads", sent.features_sha256, "features", source.sha256)
+        summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
+        each = progress(intercept(sent), sent.clients, "clients", "leakage")
+        clients = survey(source, samples, held, each, rng, cores())
+        everybody = together(held, samples)
+        (of_sum,) = survey(source, samples, everybody, [without_counts(summed)], rng, 1)
+        width = source.m
+    told = json.dumps(metrics(clients, of_sum), indent=2, allow_nan=False)
+    write_text(report / "metrics.json", told + "\n")
+    write_text(report / "per_client.csv", table(clients, of_sum))
+    write_text(report / "leakage.md", words(clients, of_sum, width))
+    draw_exposure(report / "leakage.png", clients, of_sum, width)
+
+
+def intercept(sent: Uploads) -> Iterator[Intercepted]:
+    """What the attacker looks at, client by client."""
+    return (without_counts(sent.of(client)) for client in range(sent.clients))
+
+
+def without_counts(sent: Moments) -> Intercepted:
+    """An upload as the paper has it, without class counts."""
+    return Intercepted(sent.gram, sent.cross)
+
+
+def together(held: Deal, samples: Index) -> Deal:
+    """The same samples as if one client had them all."""
+    sample = held.sample
+    owner = np.zeros(len(sample), np.int64)
+    merged = deal(owner, sample, samples.label[sample], 1, len(samples.classes))
+    return Deal(merged.sample, merged.offset, merged.count, held.index_sha256)
+
+
+if __name__ == "__main__":
+    run(leakage)
