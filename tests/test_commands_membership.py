@@ -5,21 +5,27 @@ import pytest
 from typer.testing import CliRunner
 
 from pfl.cli import app
+from pfl.members import read_members
 from pfl.moments import moments
-from pfl.server import read_server
 from pfl.uploads import create_uploads, open_uploads
 from stages.aggregate import aggregate
 
 CLIENTS, WIDTH, CLASSES, STEP = 6, 8, 3, 2.0**-8
 
 
+def write(path, *clients):
+    """What these clients send, numbered anew; each one's samples depend on its name alone."""
+    with create_uploads(path, len(clients), WIDTH, CLASSES, STEP, "a", "b") as file:
+        for number, client in enumerate(clients):
+            rng = np.random.default_rng(client)
+            rows = rng.integers(-500, 500, (20, WIDTH)).astype(np.int16)
+            labels = np.sort(rng.integers(0, CLASSES, 20))
+            file.add(number, moments(rows, labels, CLASSES, STEP))
+
+
 @pytest.fixture
 def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    with create_uploads(tmp_path / "uploads.h5", CLIENTS, WIDTH, CLASSES, STEP, "a", "b") as file:
-        for k in range(CLIENTS):
-            rows = rng.integers(-500, 500, (20, WIDTH)).astype(np.int16)
-            file.add(k, moments(rows, np.sort(rng.integers(0, CLASSES, 20)), CLASSES, STEP))
+    write(tmp_path / "uploads.h5", *range(CLIENTS))
     return tmp_path
 
 
@@ -61,10 +67,23 @@ def test_a_client_in_a_file_of_its_own_leaves_alike_and_with_others(folder):
     assert (folder / "new.h5").read_bytes() == fresh(folder, 0, 5).read_bytes()
 
 
-def test_the_stage_leaves_out_who_is_named_and_nobody_else(folder):
-    left, total = read_server(fresh(folder, 2, 3))[0], read_server(fresh(folder))[0]
-    with open_uploads(folder / "uploads.h5") as uploads:
-        assert left + uploads.of(2) + uploads.of(3) == total
+@pytest.mark.parametrize("beta", ["auto", "2.5"])
+def test_leaving_out_gives_the_bytes_of_a_run_in_which_they_never_took_part(folder, beta):
+    left = fresh(folder, 4, 1, beta=beta).read_bytes()
+    assert read_members(folder / "members.h5").member.tolist() == [
+        k not in (1, 4) for k in range(6)
+    ]
+    write(folder / "uploads.h5", 0, 2, 3, 5)
+    assert fresh(folder, beta=beta).read_bytes() == left
+
+
+def test_who_joins_late_ends_with_the_bytes_of_a_run_with_it_from_the_start(folder):
+    late = folder / "late.h5"
+    server = fresh(folder).rename(folder / "server.h5")
+    write(late, 6)
+    pfl(folder, "join", late, "--server", server, "--out", folder / "new.h5")
+    write(folder / "uploads.h5", *range(CLIENTS + 1))
+    assert (folder / "new.h5").read_bytes() == fresh(folder).read_bytes()
 
 
 @pytest.mark.parametrize(
