@@ -95,7 +95,7 @@ BAD = {
     "no such client": ("aggregate", {"leave_out": [2, 10]}, "numbers 0 to 9: name some of those"),
     "a client left out twice": ("aggregate", {"leave_out": [2, 2]}, "names client 2 2 times"),
     "everybody left out": ("aggregate", {"leave_out": list(range(10))}, "nobody is left"),
-    "a name for a number": ("aggregate", {"leave_out": ["me"]}, "'me' is not a valid int"),
+    "a name for a number": ("aggregate", {"leave_out": ["me"]}, "Invalid value for '--leave-out'"),
     "one neighbor": ("aggregate", {"secure": True, "neighbors": 1}, "two neighbors or more"),
     "alpha below zero": ("personalize", {"alpha": -0.1}, "--alpha"),
     "alpha infinite": ("personalize", {"alpha": "inf"}, "finite"),
