@@ -57,7 +57,7 @@ def _title(result: Evaluation) -> str:
     missing, left = int((result.tested[stayed] == 0).sum()), int((~stayed).sum())
     title = f"FedHiP: accuracy of each client's heads, {stayed.sum()} clients"
     title += f", {missing} of them without test samples" if missing else ""
-    return f"{title}; {left} left" if left else title
+    return f"{title}; {left} left out" if left else title
 
 
 if __name__ == "__main__":
