@@ -22,6 +22,7 @@ from pfl.uploads import create_uploads
 from stages.aggregate import aggregate
 
 CLIENT = 7
+PLAIN = (False, "auto")  # no masked sum
 
 
 def write_uploads(path: Path, sent: Sequence[Moments], clients: int) -> None:
@@ -43,11 +44,11 @@ def measure(folder: Path, beta: str, runs: int) -> tuple[float, float]:
     """Seconds of leaving by aggregation, and by subtraction."""
     uploads, members, own = (folder / f"{name}.h5" for name in ("uploads", "members", "own"))
     before, again, after = (folder / f"{name}.h5" for name in ("before", "again", "after"))
-    aggregate(uploads, before, members, beta, [])
+    aggregate(uploads, before, members, beta, [], *PLAIN)
     upload(CLIENT, own, uploads)
     times = [
         (
-            seconds(lambda: aggregate(uploads, again, members, beta, [CLIENT])),
+            seconds(lambda: aggregate(uploads, again, members, beta, [CLIENT], *PLAIN)),
             seconds(lambda: forget([own], after, [], before)),
         )
         for _ in range(runs)

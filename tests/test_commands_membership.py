@@ -32,7 +32,7 @@ def folder(tmp_path):
 def fresh(folder, *left, beta="auto"):
     """What the stage makes without these clients."""
     out = folder / "fresh.h5"
-    aggregate(folder / "uploads.h5", out, folder / "members.h5", beta, list(left))
+    aggregate(folder / "uploads.h5", out, folder / "members.h5", beta, list(left), False, "auto")
     return out
 
 
