@@ -157,6 +157,7 @@ def test_products_of_other_runs_of_the_same_shape_are_refused(shared, tmp_path):
         ("personalize", {"clients_file": files["clients"]}, "list of members and the clients"),
         ("evaluate", {"server": files["server"]}, "heads and the server's answer"),
         ("evaluate", {"clients_file": files["clients"]}, "heads and the clients"),
+        ("leakage", {"clients_file": files["clients"]}, "uploads and the clients"),
     ):
         assert f"The {words} belong to different runs" in fails(shared, stage, **flags)
 
