@@ -44,6 +44,8 @@ def as_flag(name: str, value: object) -> tuple[str, ...]:
     """A parameter as DVC writes it on the command line."""
     if isinstance(value, bool):
         return (f"--{name}" if value else f"--no-{name}",)
+    if isinstance(value, list):
+        return tuple(word for one in value for word in (f"--{name}", str(one)))
     return (f"--{name}", str(value))
 
 

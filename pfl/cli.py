@@ -1,4 +1,4 @@
-"""The ``pfl`` command: look at what the pipeline made."""
+"""The ``pfl`` command: look at what the pipeline made, and let clients leave and join."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pfl.commands import membership
 from pfl.errors import InputError
 from pfl.reports import load_report
 from pfl.results import comparison_table, heads_note, heads_table
@@ -14,11 +15,13 @@ from pfl.results import comparison_table, heads_note, heads_table
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=True)
+for command in (membership.forget, membership.join, membership.upload):
+    app.command()(command)
 
 
 @app.callback()
 def commands() -> None:
-    """Look at what the pipeline made."""
+    """Look at what the pipeline made, and let clients leave and join."""
 
 
 @app.command()

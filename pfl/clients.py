@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from jaxtyping import Int
 
-from pfl.artifacts import create, origin, put, read, reading
+from pfl.artifacts import create, origin, put, read, reading, recorded_sha256
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,17 @@ class Deal:
 
 @dataclass(frozen=True)
 class Clients:
-    """The training and the test deal of the same K clients."""
+    """The training and the test deal of the same K clients.
+
+    Attributes:
+        train: the training samples.
+        test: the test samples.
+        sha256: of their own file; empty where there is none yet.
+    """
 
     train: Deal
     test: Deal
+    sha256: str = ""
 
 
 def deal(
@@ -85,7 +92,8 @@ def read_clients(path: Path) -> Clients:
     """Load ``clients.h5``."""
     with reading(path, "clients") as file:
         made_from = origin(file, "index")
-        return Clients(_read_deal(file["train"], made_from), _read_deal(file["test"], made_from))
+        train, test = (_read_deal(file[part], made_from) for part in ("train", "test"))
+        return Clients(train, test, recorded_sha256(path, "clients"))
 
 
 def _read_deal(group: h5py.Group, index_sha256: str) -> Deal:

@@ -4,11 +4,11 @@
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from pfl.clients import Clients, Deal
 from pfl.errors import InputError
@@ -16,6 +16,7 @@ from pfl.features import Features
 from pfl.heads import Heads
 from pfl.index import Index
 from pfl.metrics import accuracy, summarize
+from pfl.rows import check_same_run
 from pfl.scoring import Hits, score, score_shared
 from pfl.selection.candidates import Candidate, Family
 from pfl.tables import DIGITS, csv_text
@@ -31,17 +32,27 @@ class Evaluation:
 
     Attributes:
         clients: who holds what.
-        chosen: the family and parameters of each client's personalized head.
-        local_beta: β of each client's local head.
-        own: accuracy of each client's head on its own test samples, NaN where it has none.
-        pooled: accuracy of each client's head on all test samples.
+        chosen: the family and parameters of each client's personalized head, None where it left.
+        local_beta: β of each client's local head, NaN where it left.
+        own: accuracy of each client's head on its own test samples, NaN where it has none or left.
+        pooled: accuracy of each client's head on all test samples, NaN where it left.
     """
 
     clients: Clients
-    chosen: tuple[Candidate, ...]
+    chosen: tuple[Candidate | None, ...]
     local_beta: Float[np.ndarray, " clients"]
     own: dict[str, Float[np.ndarray, " clients"]]
     pooled: dict[str, Float[np.ndarray, " clients"]]
+
+    @property
+    def stayed(self) -> Bool[np.ndarray, " clients"]:
+        """Which clients did not leave."""
+        return _stayed(self.chosen)
+
+    @property
+    def tested(self) -> Int[np.ndarray, " clients"]:
+        """Test samples of each client that count: none of those that left."""
+        return np.where(self.stayed, self.clients.test.sizes, 0)
 
 
 def evaluate(
@@ -70,20 +81,28 @@ def evaluate(
     count = clients.test.clients
     shape = (count, features.m, len(index.classes))
     _check(index, features, head.shape, heads.shape, shape)
+    check_same_run(features, index, clients.test)
     hits = {name: Hits.zero(count) for name in HEADS}
     of_clients = {LOCAL: heads.local, PERSONALIZED: heads.personalized}
     for rows, label, owner in _test_blocks(index, clients.test, features):
         hits[GLOBAL] += score_shared(rows, label, owner, head, count)
         for name, source in of_clients.items():
             hits[name] += score(rows, label, owner, source, (count, shape[2]), threads)
-    everybody = np.full(count, index.test.sum())
+    chosen, local = heads.chosen, heads.chosen_local
+    stayed = _stayed(chosen)
+    own, everybody = (np.where(stayed, n, 0) for n in (clients.test.sizes, index.test.sum()))
     return Evaluation(
         clients,
-        heads.chosen,
-        np.array([one.beta for one in heads.chosen_local]),
-        {name: accuracy(hit.own, clients.test.sizes) for name, hit in hits.items()},
+        chosen,
+        np.array([math.nan if one is None else one.beta for one in local]),
+        {name: accuracy(hit.own, own) for name, hit in hits.items()},
         {name: accuracy(hit.pooled, everybody) for name, hit in hits.items()},
     )
+
+
+def _stayed(chosen: Sequence[Candidate | None]) -> Bool[np.ndarray, " clients"]:
+    """Which clients did not leave: those that chose a head."""
+    return np.array([one is not None for one in chosen], bool)
 
 
 def _check(
@@ -127,9 +146,10 @@ def metrics(result: Evaluation) -> dict[str, object]:
 
     Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
     :class:`pfl.metrics.Summary`, and ``global-test``, the mean over clients of the accuracy on all
-    test samples. ``families`` counts the clients whose personalized head is of each family.
+    test samples. ``families`` counts the clients whose personalized head is of each family. All
+    numbers but ``clients-left-out`` are of the clients that did not leave.
     """
-    samples = result.clients.test.sizes
+    samples, stayed = result.tested, result.stayed
     told: dict[str, object] = {}
     for name, values in result.own.items():
         summary = summarize(values, samples)
@@ -138,12 +158,13 @@ def metrics(result: Evaluation) -> dict[str, object]:
             "weighted": _rounded(summary.weighted),
             "std": _rounded(summary.std),
             "worst-decile": _rounded(summary.worst_decile),
-            "global-test": _rounded(float(result.pooled[name].mean())),
+            "global-test": _rounded(float(result.pooled[name][stayed].mean())),
         }
-    families = [one.family for one in result.chosen]
+    families = [one.family for one in result.chosen if one is not None]
     told["families"] = {name.value: families.count(name) for name in Family if name in families}
-    told["clients"] = len(samples)
-    told["clients-without-test"] = int((samples == 0).sum())
+    told["clients"] = int(stayed.sum())
+    told["clients-without-test"] = int((samples[stayed] == 0).sum())
+    told["clients-left-out"] = int((~stayed).sum())
     return told
 
 
@@ -152,7 +173,10 @@ def _rounded(value: float) -> float | None:
 
 
 def table(result: Evaluation) -> str:
-    """One line of CSV a client; an unknown accuracy and a parameter not used are empty cells."""
+    """One line of CSV a client; an unknown accuracy and a parameter not used are empty cells.
+
+    Of a client that left only the samples are told.
+    """
     train, test = result.clients.train, result.clients.test
     names = list(result.own)
     header = ["client", "train", "test", "classes", *CHOICE, "local-beta", *names]
@@ -162,7 +186,7 @@ def table(result: Evaluation) -> str:
         train.sizes.tolist(),
         test.sizes.tolist(),
         (train.count > 0).sum(1).tolist(),
-        *([getattr(one, name) for one in result.chosen] for name in CHOICE),
+        *([getattr(one, name, math.nan) for one in result.chosen] for name in CHOICE),
         result.local_beta.tolist(),
         *(result.own[name].tolist() for name in names),
         *(result.pooled[name].tolist() for name in names),

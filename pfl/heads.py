@@ -5,6 +5,8 @@ computed in float64. How they came about: the group ``candidate`` lists ``family
 ``beta`` and ``rho`` of every head a client could choose, NaN where a family has no such parameter.
 ``choice`` and ``local-choice`` are the numbers of those chosen for P_k and L_k. ``leave-one-out``
 is the loss of every candidate at every client, (K, candidates), NaN where none was computed.
+
+A client that left has no heads: its choices are ``NO_CHOICE`` and its rows NaN.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +19,10 @@ import numpy as np
 from jaxtyping import Float
 
 from pfl.artifacts import Attribute, create, put, put_text, read, read_text, reading, reserve
+from pfl.origins import UNKNOWN, Origins
 from pfl.selection.candidates import Candidate, Family
 
+NO_CHOICE = -1
 PARAMETERS = ("alpha", "beta", "rho")
 
 
@@ -42,6 +46,13 @@ class HeadWriter:
         self.file["local-choice"][client], self.file["choice"][client] = choices
         self.file["leave-one-out"][client] = losses
 
+    def add_nothing(self, client: int) -> None:
+        """Store that a client left."""
+        for name in ("local", "personalized", "leave-one-out"):
+            self.file[name][client] = np.nan
+        for name in ("local-choice", "choice"):
+            self.file[name][client] = NO_CHOICE
+
 
 @contextmanager
 def create_heads(
@@ -49,9 +60,11 @@ def create_heads(
     shape: tuple[int, int, int],
     candidates: Sequence[Candidate],
     attributes: Mapping[str, Attribute],
+    origins: Origins = UNKNOWN,
 ) -> Iterator[HeadWriter]:
-    """Create ``heads.h5`` of shape (K, m, d) for these candidates."""
-    with create(path, "heads", attributes, packages=("numpy", "scipy")) as file:
+    """Create ``heads.h5`` of shape (K, m, d) for these candidates, and say what it is made from."""
+    facts = {**attributes, **origins.attributes()}
+    with create(path, "heads", facts, packages=("numpy", "scipy")) as file:
         group = file.create_group("candidate")
         put_text(group, "family", [one.family.value for one in candidates])
         for name in PARAMETERS:
@@ -70,10 +83,12 @@ class Heads:
 
     Attributes:
         candidates: what a client could choose.
+        origins: what the heads were made from.
     """
 
     file: h5py.File
     candidates: tuple[Candidate, ...]
+    origins: Origins
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -90,14 +105,18 @@ class Heads:
         return read(self.file, "personalized", slice(start, stop))
 
     @property
-    def chosen(self) -> tuple[Candidate, ...]:
-        """What each P_k is."""
-        return tuple(self.candidates[i] for i in read(self.file, "choice"))
+    def chosen(self) -> tuple[Candidate | None, ...]:
+        """What each P_k is; None for a client that left."""
+        return self._chosen("choice")
 
     @property
-    def chosen_local(self) -> tuple[Candidate, ...]:
-        """What each L_k is."""
-        return tuple(self.candidates[i] for i in read(self.file, "local-choice"))
+    def chosen_local(self) -> tuple[Candidate | None, ...]:
+        """What each L_k is; None likewise."""
+        return self._chosen("local-choice")
+
+    def _chosen(self, name: str) -> tuple[Candidate | None, ...]:
+        numbers = read(self.file, name).tolist()
+        return tuple(None if i == NO_CHOICE else self.candidates[i] for i in numbers)
 
     @property
     def losses(self) -> Float[np.ndarray, "clients candidates"]:
@@ -113,4 +132,4 @@ def open_heads(path: Path) -> Iterator[Heads]:
         columns = zip(*(read(group, name).tolist() for name in PARAMETERS), strict=True)
         families = read_text(group, "family")
         found = (Candidate(Family(name), *row) for name, row in zip(families, columns, strict=True))
-        yield Heads(file, tuple(found))
+        yield Heads(file, tuple(found), Origins.of(file))

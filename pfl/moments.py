@@ -75,7 +75,8 @@ class Moments:
         """Moments of what is left when the samples of ``other`` are taken out.
 
         Raises:
-            InputError: ``other`` has more samples of a class than there are.
+            InputError: ``other`` has more samples of a class than there are, or all of them but
+                another sum: it was not in these moments.
         """
         self._check(other)
         missing = np.flatnonzero(other.count > self.count)
@@ -84,9 +85,15 @@ class Moments:
                 f"{other.count[missing[0]]} samples of class {missing[0]} cannot be taken out of "
                 f"{self.count[missing[0]]}: take out only what was added before, and once."
             )
-        return Moments(
+        rest = Moments(
             self.gram - other.gram, self.cross - other.cross, self.count - other.count, self.step
         )
+        if rest.cross[rest.count == 0].any() or (rest.samples == 0 and rest.gram.any()):
+            raise InputError(
+                "What would be left is not zero where no sample would be left, so other samples "
+                "were added than are taken out: take out only what was added before."
+            )
+        return rest
 
     def _check(self, other: "Moments") -> None:
         if self.cross.shape != other.cross.shape or self.step != other.step:

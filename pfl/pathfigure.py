@@ -17,7 +17,7 @@ from pfl.selection.candidates import Candidate, Family
 def draw_paths(
     path: Path,
     paths: Paths,
-    chosen: Sequence[Candidate],
+    chosen: Sequence[Candidate | None],
     own: Mapping[str, Float[np.ndarray, " clients"]],
 ) -> None:
     """Draw mean test accuracy against α and ρ, and each client at its choice.
@@ -29,7 +29,7 @@ def draw_paths(
     Args:
         path: the PNG file.
         paths: accuracy along α and ρ.
-        chosen: what every client's personalized head is.
+        chosen: what every client's personalized head is, None where the client left.
         own: accuracy of every client's heads, by the kind of head.
     """
     panels = (
@@ -38,7 +38,8 @@ def draw_paths(
     )
 
     def content(figure: Figure) -> None:
-        figure.suptitle(_title(paths, len(chosen)), x=0.01, ha="left")
+        stayed = sum(one is not None for one in chosen)
+        figure.suptitle(_title(paths, stayed), x=0.01, ha="left")
         axes = figure.subplots(1, 2, sharey=True)
         for one, (name, title, family, values, accuracy) in zip(axes, panels, strict=True):
             _curve(one, values, accuracy)
@@ -76,13 +77,14 @@ def _levels(axes: Axes, paths: Paths, own: Mapping[str, Float[np.ndarray, " clie
 def _points(
     axes: Axes,
     paths: Paths,
-    chosen: Sequence[Candidate],
+    chosen: Sequence[Candidate | None],
     accuracy: Float[np.ndarray, " clients"],
     family: Family,
 ) -> None:
-    mine = [k for k in paths.clients.tolist() if chosen[k].family is family]
-    values = [chosen[k].alpha if family is Family.FEDHIP else chosen[k].rho for k in mine]
-    above = [(x, k) for x, k in zip(values, mine, strict=True) if x > 0]
+    picked = [(one, k) for k in paths.clients.tolist() if (one := chosen[k]) is not None]
+    mine = [(one, k) for one, k in picked if one.family is family]
+    values = [(one.alpha if family is Family.FEDHIP else one.rho, k) for one, k in mine]
+    above = [(x, k) for x, k in values if x > 0]
     axes.scatter(
         [x for x, _ in above],
         [accuracy[k] for _, k in above],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pfl.clients import Clients, Deal
 from pfl.features import Features
@@ -40,20 +40,26 @@ class Paths:
 
 
 def accuracy_paths(
-    index: Index, clients: Clients, features: Features, knowledge: Knowledge, threads: int = 1
+    index: Index,
+    clients: Clients,
+    features: Features,
+    knowledge: Knowledge,
+    stayed: Bool[np.ndarray, " clients"],
+    threads: int = 1,
 ) -> Paths:
-    """Measure up to ``MOST`` clients that have test samples.
+    """Measure up to ``MOST`` clients that stayed and have test samples.
 
     Args:
         index: labels.
         clients: who holds what.
         features: all features.
         knowledge: what the server sent.
+        stayed: whose samples are in the server's sums.
         threads: clients at work at the same time; does not change the result.
     """
-    tested = np.flatnonzero(clients.test.sizes > 0)
+    tested = np.flatnonzero(stayed & (clients.test.sizes > 0))
     shown = tested[np.linspace(0, len(tested) - 1, min(MOST, len(tested))).astype(int)]
-    scale = float(np.trace(knowledge.gram)) / max(len(clients.train.sample), 1)
+    scale = float(np.trace(knowledge.gram)) / max(int(clients.train.sizes[stayed].sum()), 1)
     alphas, rhos = alpha_grid(), ridge_grid(scale or 1.0)
 
     def work(pair: tuple[ClientSamples, ClientSamples]) -> tuple[list[float], list[float]]:

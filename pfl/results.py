@@ -49,15 +49,17 @@ def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
     Raises:
         InputError: a number is missing.
     """
-    clients, missing = (
-        _count(path, metrics, (name,)) for name in ("clients", "clients-without-test")
+    clients, missing, left = (
+        _count(path, metrics, (f"clients{part}",)) for part in ("", "-without-test", "-left-out")
     )
     note = (
         f"{clients} clients. {GLOBAL_TEST}: accuracy of their heads on all test samples, mean over "
         "all clients; other columns: on the clients' own test samples."
     )
-    left_out = "1 client holds" if missing == 1 else f"{missing} clients hold"
-    return f"{note} {left_out} none: in {GLOBAL_TEST} only." if missing else note
+    if missing:
+        holders = "1 client holds" if missing == 1 else f"{missing} clients hold"
+        note = f"{note} {holders} none: in {GLOBAL_TEST} only."
+    return f"{note} Left out, and in no number: {left}." if left else note
 
 
 def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:

@@ -8,7 +8,8 @@ Both are in the smallest integer type that holds them. Few need all of 64 bits: 
 ``<name>`` has the low 32 bits and ``<name>-high`` the rest, the value being low + high · 2³².
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +43,22 @@ class UploadWriter:
 
 @contextmanager
 def create_uploads(
-    path: Path, clients: int, features: int, classes: int, step: float, features_sha256: str = ""
+    path: Path,
+    clients: int,
+    features: int,
+    classes: int,
+    step: float,
+    features_sha256: str = "",
+    clients_sha256: str = "",
 ) -> Iterator[UploadWriter]:
     """Create ``uploads.h5`` for K clients, m features and d classes.
 
-    ``features_sha256`` is that of the features that the uploads are made from, if of a file.
+    ``features_sha256`` is that of the features that the uploads are made from, if of a file, and
+    ``clients_sha256`` that of the deal of their samples.
     """
     facts = {"clients": clients, "features": features, "classes": classes, "step": step}
-    with create(path, "uploads", {**facts, "features-sha256": features_sha256}) as file:
+    made_from = {"features-sha256": features_sha256, "clients-sha256": clients_sha256}
+    with create(path, "uploads", {**facts, **made_from}) as file:
         yield UploadWriter(file)
 
 
@@ -61,19 +70,33 @@ class Uploads:
         clients: number of clients K.
         zero: the moments of no samples, in this file's shape and step.
         features_sha256: of the features that they were made from; empty where it is not known.
+        clients_sha256: of the deal of their samples; empty likewise.
     """
 
     file: h5py.File
     clients: int
     zero: Moments
     features_sha256: str
+    clients_sha256: str
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the clients in the file, ascending."""
+        return tuple(int(name) for name in self.file.get("client", ()))
+
+    def _span(self) -> str:
+        numbers = self.numbers
+        if len(numbers) < 2:
+            return f"client {numbers[0]}" if numbers else "nobody"
+        return f"{len(numbers)} clients, the first {numbers[0]} and the last {numbers[-1]}"
 
     def of(self, client: int) -> Moments:
         """What one client sent."""
         name = _name(client)
         if name not in self.file:
             raise InputError(
-                f"{self.file.filename} holds nothing of client {client}: run `dvc repro gram`."
+                f"{self.file.filename} holds nothing of client {client}, but of {self._span()}: "
+                "name one of those, or run `dvc repro gram`, which makes it again."
             )
         group = self.file[name]
         present = read(group, "class")
@@ -89,7 +112,53 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
     with reading(path, "uploads") as file:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
-        yield Uploads(file, int(facts["clients"]), zero, origin(file, "features"))
+        made_from = (origin(file, source) for source in ("features", "clients"))
+        yield Uploads(file, int(facts["clients"]), zero, *made_from)
+
+
+def read_uploads(paths: Sequence[Path], clients: Sequence[int]) -> list[Moments]:
+    """What some clients sent, each in memory.
+
+    Args:
+        paths: files of one client each; or one file of many.
+        clients: their numbers in that one file; empty for the only client of each file.
+
+    Raises:
+        InputError: a client or a file is missing or named twice, or it is not said which is meant.
+    """
+    for what, names in (("file", paths), ("client", clients)):
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise InputError(f"The {what} {name} is named {times} times: name each once.")
+    if clients and len(paths) > 1:
+        raise InputError("Clients are named by --client in one file only: give one file a time.")
+    sent = []
+    for path in paths:
+        with open_uploads(path) as uploads:
+            sent += [uploads.of(client) for client in clients or [_only(uploads)]]
+    return sent
+
+
+def _only(uploads: Uploads) -> int:
+    """The number of the one client in a file."""
+    if len(uploads.numbers) != 1:
+        raise InputError(
+            f"{uploads.file.filename} holds {len(uploads.numbers)} clients: name one with --client."
+        )
+    return uploads.numbers[0]
+
+
+def copy_upload(source: Path, client: int, out: Path) -> None:
+    """Store what one client sent in a file of its own, under its number.
+
+    Raises:
+        InputError: there is no such client.
+    """
+    with open_uploads(source) as uploads:
+        sent, made_from = uploads.of(client), (uploads.features_sha256, uploads.clients_sha256)
+        shape = (1, sent.features, len(sent.count))
+        with create_uploads(out, *shape, sent.step, *made_from) as copy:
+            copy.add(client, sent)
 
 
 def put_integers(group: h5py.Group, name: str, values: Int64[np.ndarray, "*shape"]) -> None:

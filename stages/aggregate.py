@@ -3,16 +3,20 @@
 import logging
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from pfl.fedhip import aggregate as solve
+from pfl.artifacts import recorded_sha256
+from pfl.members import Members, without, write_members
+from pfl.membership import answer
 from pfl.moments import Moments, total
+from pfl.origins import Origins
 from pfl.secure.simulation import secure_sum
 from pfl.secure.vectors import from_vector, to_vector
-from pfl.selection.sums import choose_beta, global_path
 from pfl.server import write_server
 from pfl.uploads import Uploads, open_uploads
 from stages._run import number_or_auto, run
@@ -23,8 +27,18 @@ log = logging.getLogger("pfl")
 def aggregate(
     uploads: Annotated[Path, typer.Option(help="What every client sent.")],
     out: Annotated[Path, typer.Option(help="Output: the sums and the global head.")],
+    members: Annotated[Path, typer.Option(help="Output: which clients are in the sums.")],
     beta: Annotated[
         str, typer.Option(help="Ridge β of the global head, above 0, or auto: by GCV.")
+    ],
+    leave_out: Annotated[
+        # An empty list in params.yaml is no flag at all.
+        list[int],
+        typer.Option(
+            default_factory=list,
+            show_default="nobody",
+            help="Number of a client that takes no part; may be given again.",
+        ),
     ],
     secure: Annotated[
         bool, typer.Option(help="Add masked uploads, so that the server sees the sums alone.")
@@ -33,25 +47,28 @@ def aggregate(
         str, typer.Option(help="Clients that each one masks with, 2 or more, or auto.")
     ],
 ) -> None:
-    """Add the integer moments of all clients and solve for the global head G."""
+    """Add the integer moments of all clients but those left out and solve for the global head G."""
     ridge = number_or_auto(beta, "--beta")
     degree = number_or_auto(neighbors, "--neighbors")
     with open_uploads(uploads) as sent:
+        member = without(leave_out, sent.clients)
+        clients = np.flatnonzero(member).tolist()
         if secure:
-            summed = _secure_total(sent, None if degree is None else math.ceil(degree))
+            summed = _secure_total(sent, clients, None if degree is None else math.ceil(degree))
         else:
-            summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
+            summed = total((sent.of(client) for client in clients), sent.zero)
+    knowledge = answer(summed, ridge)
     if ridge is None:
-        ridge = choose_beta(global_path(summed))
-        log.info("beta = %.4g has the least generalized cross-validation error.", ridge)
-    write_server(out, summed, solve(summed, ridge))
+        log.info("beta = %.4g has the least generalized cross-validation error.", knowledge.beta)
+    write_server(out, summed, knowledge, automatic=ridge is None)
+    made = Origins(recorded_sha256(out, "server"), sent.clients_sha256, sent.features_sha256)
+    write_members(members, Members(member, made))
 
 
-def _secure_total(sent: Uploads, neighbors: int | None) -> Moments:
+def _secure_total(sent: Uploads, clients: Sequence[int], neighbors: int | None) -> Moments:
     """The same sum through masked uploads; see ``docs/secure-sum.md``."""
-    if sent.clients == 2:
+    if len(clients) == 2:
         log.warning("With two clients each learns from the sum what the other sent.")
-    clients = range(sent.clients)
     vector = secure_sum(clients, lambda k: to_vector(sent.of(k)), os.urandom, neighbors)
     return from_vector(vector, sent.zero)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import write_text
+from pfl.artifacts import recorded_sha256, write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.evaluation import Evaluation, metrics, table
@@ -15,6 +15,7 @@ from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.origins import Origins
 from pfl.pathfigure import draw_paths
 from pfl.paths import accuracy_paths
 from pfl.server import read_server
@@ -37,25 +38,26 @@ def evaluate(
     samples, held = read_index(index), read_clients(clients_file)
     _, knowledge = read_server(server)
     with open_features(features) as rows, open_heads(heads) as own:
+        given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
+        own.origins.check("heads", given)
         result = measure(samples, held, rows, knowledge.head, own, cores())
-        paths = accuracy_paths(samples, held, rows, knowledge, cores())
+        paths = accuracy_paths(samples, held, rows, knowledge, result.stayed, cores())
     write_text(
         report / "metrics.json", json.dumps(metrics(result), indent=2, allow_nan=False) + "\n"
     )
     write_text(report / "per_client.csv", table(result))
     draw_accuracy(report / "accuracy.png", result.own, _title(result))
     baselines = {name: result.own[name] for name in (GLOBAL, LOCAL)}
-    draw_gain(
-        report / "gain.png", result.own[PERSONALIZED], baselines, held.test.sizes, PERSONALIZED
-    )
+    draw_gain(report / "gain.png", result.own[PERSONALIZED], baselines, result.tested, PERSONALIZED)
     draw_paths(report / "path.png", paths, result.chosen, result.own)
 
 
 def _title(result: Evaluation) -> str:
-    sizes = result.clients.test.sizes
-    missing = int((sizes == 0).sum())
-    title = f"FedHiP: accuracy of each client's heads, {len(sizes)} clients"
-    return f"{title}, {missing} of them without test samples" if missing else title
+    stayed = result.stayed
+    missing, left = int((result.tested[stayed] == 0).sum()), int((~stayed).sum())
+    title = f"FedHiP: accuracy of each client's heads, {stayed.sum()} clients"
+    title += f", {missing} of them without test samples" if missing else ""
+    return f"{title}; {left} left out" if left else title
 
 
 if __name__ == "__main__":

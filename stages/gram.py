@@ -27,11 +27,12 @@ def gram(
 ) -> None:
     """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
     keep_memory()
-    samples, held = read_index(index), read_clients(clients_file).train
+    samples, clients = read_index(index), read_clients(clients_file)
+    held, classes = clients.train, len(samples.classes)
     with (
         open_features(features) as source,
         create_uploads(
-            out, held.clients, source.m, len(samples.classes), source.step, source.sha256
+            out, held.clients, source.m, classes, source.step, source.sha256, clients.sha256
         ) as uploads,
     ):
         sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")

@@ -36,11 +36,13 @@ def leakage(
 ) -> None:
     """Run the attacks on every client's upload and on their sum, and compare with the truth."""
     keep_memory()
-    samples, held = read_index(index), read_clients(clients_file).train
+    samples, dealt = read_index(index), read_clients(clients_file)
+    held = dealt.train
     # The findings do not depend on these numbers, so their seed is no parameter.
     rng = np.random.default_rng(0)
     with open_features(features) as source, open_uploads(uploads) as sent:
         check_origin("uploads", sent.features_sha256, "features", source.sha256)
+        check_origin("uploads", sent.clients_sha256, "clients", dealt.sha256)
         summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
         each = progress(intercept(sent), sent.clients, "clients", "leakage")
         clients = survey(source, samples, held, each, rng, cores())

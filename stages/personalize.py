@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from pfl.artifacts import recorded_sha256
 from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.features import open_features
 from pfl.heads import create_heads
 from pfl.index import read_index
+from pfl.members import read_members
+from pfl.origins import Origins
 from pfl.parallel import in_order
 from pfl.process import keep_memory
 from pfl.progress import progress
@@ -27,6 +30,7 @@ def personalize(
     clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
     features: Annotated[Path, typer.Option(help="The fixed-point features.")],
     server: Annotated[Path, typer.Option(help="What the server sent back.")],
+    members: Annotated[Path, typer.Option(help="Which clients are in the server's sums.")],
     out: Annotated[Path, typer.Option(help="Output: every client's heads.")],
     family: Annotated[Family, typer.Option(help="How the personalized head is made.")],
     alpha: Annotated[
@@ -40,7 +44,11 @@ def personalize(
     ],
     criterion: Annotated[Criterion, typer.Option(help="What leave-one-out makes small.")],
 ) -> None:
-    """Choose and solve for every client's local head L_k and personalized head P_k."""
+    """Choose and solve for every client's local head L_k and personalized head P_k.
+
+    A client that left gets none: what is chosen by leave-one-out takes the client's samples to be
+    in the server's sums.
+    """
     settings = Settings(
         family,
         number_or_auto(alpha, "--alpha", zero=True),
@@ -48,23 +56,29 @@ def personalize(
         number_or_auto(rho, "--rho"),
     )
     keep_memory()
-    samples, held = read_index(index), read_clients(clients_file).train
+    samples, clients, among = read_index(index), read_clients(clients_file), read_members(members)
+    held = clients.train
     offer = menu(*read_server(server), settings, criterion)
     shape = (held.clients, *offer.server.head.shape)
     facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho}
     facts["criterion"] = criterion.value
-    with (
-        open_features(features) as source,
-        create_heads(out, shape, offer.candidates, facts) as heads,
-    ):
+    with open_features(features) as source:
+        made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
+        among.check(held.clients, made)
 
-        def work(own: ClientSamples) -> Chosen:
+        def work(own: ClientSamples) -> Chosen | None:
+            if not among.member[own.client]:
+                return None
             return choose(offer, dequantize(own.rows, source.step), own.labels)
 
         chosen = in_order(work, by_client(source, samples, held), cores())
-        for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
-            choices = (one.local_choice, one.choice)
-            heads.add(client, one.local, one.personalized, choices, one.losses)
+        with create_heads(out, shape, offer.candidates, facts, made) as heads:
+            for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
+                if one is None:
+                    heads.add_nothing(client)
+                    continue
+                choices = (one.local_choice, one.choice)
+                heads.add(client, one.local, one.personalized, choices, one.losses)
 
 
 if __name__ == "__main__":

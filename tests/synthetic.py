@@ -6,7 +6,9 @@ from pfl.clients import Clients, deal, write_clients
 from pfl.features import write_features
 from pfl.fedhip import aggregate
 from pfl.index import TEST, TRAIN, Index, write_index
+from pfl.members import Members, write_members
 from pfl.moments import moments
+from pfl.origins import UNKNOWN
 from pfl.server import write_server
 
 STEP = 2.0**-8
@@ -37,3 +39,4 @@ def write_federation(folder, clients, width, classes, training, testing, seed=0)
     order = np.argsort(label[:training], kind="stable")
     total = moments(rows[:training][order], label[:training][order], classes, STEP)
     write_server(folder / "server.h5", total, aggregate(total, 1.0))
+    write_members(folder / "members.h5", Members(np.ones(clients, bool), UNKNOWN))

@@ -22,9 +22,9 @@ def write_uploads(path, clients, seed=0):
     return path
 
 
-def run(folder, clients, beta="auto", secure=True, neighbors="auto"):
+def run(folder, clients, beta="auto", leave_out=(), secure=True, neighbors="auto"):
     uploads, out = write_uploads(folder / "uploads.h5", clients), folder / "server.h5"
-    aggregate(uploads, out, beta, secure, neighbors)
+    aggregate(uploads, out, folder / "members.h5", beta, list(leave_out), secure, neighbors)
     return out.read_bytes()
 
 
@@ -33,6 +33,14 @@ def run(folder, clients, beta="auto", secure=True, neighbors="auto"):
 def test_the_secure_sum_is_the_plain_one_to_the_byte(tmp_path, clients, neighbors, beta):
     plain = run(tmp_path, clients, beta, secure=False)
     assert run(tmp_path, clients, beta, neighbors=neighbors) == plain
+
+
+def test_who_is_left_out_sends_nothing_masked_either(tmp_path, caplog):
+    plain = run(tmp_path, 4, leave_out=[1], secure=False)
+    assert run(tmp_path, 4, leave_out=[1]) == plain
+    assert not caplog.records
+    run(tmp_path, 4, leave_out=[1, 2])
+    assert "each learns from the sum what the other sent" in caplog.text
 
 
 def test_one_client_is_refused_and_of_two_a_warning_says_what_they_learn(tmp_path, caplog):

@@ -8,7 +8,7 @@ from pfl.cli import app
 METRICS = {
     head: {"mean": 0.5, "weighted": 0.75, "std": 0.1, "worst-decile": None, "global-test": 1.0}
     for head in ("local", "global", "personalized")
-} | {"clients": 7, "clients-without-test": 2}
+} | {"clients": 7, "clients-without-test": 2, "clients-left-out": 3}
 UNKNOWN = {"mean": None, "std": None}
 COMPARISON = {
     "fedavg": {
@@ -59,6 +59,7 @@ def test_results_show_every_head_and_where_the_files_are(report):
     for words in ("local L_k", "global G", "personalized P_k", "75.0", "100.0", "7 clients", "–"):
         assert words in done.stdout
     assert "2 clients hold none" in " ".join(done.stdout.split())
+    assert "Left out, and in no number: 3." in " ".join(done.stdout.split())
     assert "accuracy.png" in done.stdout
     assert "All methods" not in done.stdout
 

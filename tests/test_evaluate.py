@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from pfl import evaluation
-from pfl.artifacts import read, reading
+from pfl.artifacts import read, reading, recorded_sha256
 from pfl.clients import Clients, deal, read_clients, write_clients
 from pfl.errors import InputError
 from pfl.heads import create_heads
 from pfl.index import read_index
+from pfl.origins import Origins
 from pfl.selection.candidates import Candidate, Family
 from stages.evaluate import evaluate
 from tests.synthetic import write_federation
@@ -25,7 +26,7 @@ CANDIDATES = (
 INPUTS = ("index", "clients", "features", "server", "heads")
 
 
-def write_inputs(folder, clients=CLIENTS, testing=TESTING):
+def write_inputs(folder, clients=CLIENTS, testing=TESTING, left=()):
     """Every input of the stage, from random numbers; the last client has no test samples."""
     write_federation(folder, clients, WIDTH, CLASSES, TRAINING, testing)
     rng = np.random.default_rng(0)
@@ -33,7 +34,11 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING):
     with create_heads(folder / "heads.h5", shape, CANDIDATES, {"family": "auto"}) as heads:
         for client in range(clients):
             drawn = rng.standard_normal((2, WIDTH, CLASSES))
-            heads.add(client, *drawn, (3, client % 4), rng.uniform(size=len(CANDIDATES)))
+            losses = rng.uniform(size=len(CANDIDATES))
+            if client in left:
+                heads.add_nothing(client)
+            else:
+                heads.add(client, *drawn, (3, client % 4), losses)
 
 
 def run(folder):
@@ -106,6 +111,46 @@ def test_the_choice_of_each_client_is_told(folder):
             value = getattr(chosen, name)
             assert row[name] == ("" if math.isnan(value) else f"{value:.6f}")
         assert row["local-beta"] == "7.000000"
+
+
+def test_clients_that_left_count_nowhere_and_have_empty_cells(tmp_path):
+    """All that is told is of the others, and what a plain mean over them gives."""
+    write_inputs(tmp_path)
+    whole, every = run(tmp_path)
+    write_inputs(tmp_path, left=(1, 4))
+    metrics, rows = run(tmp_path)
+    told = ("clients", "clients-without-test", "clients-left-out")
+    assert [metrics[name] for name in told] == [3, 0, 2]
+    assert [whole[name] for name in told] == [5, 1, 0]
+    assert metrics["families"] == {"fedhip": 1, "local": 1, "global": 1}
+    for k, (row, before) in enumerate(zip(rows, every, strict=True)):
+        if k in (1, 4):
+            known = {name for name, value in row.items() if value}
+            assert known == {"client", "train", "test", "classes"}
+            assert all(row[name] == before[name] for name in known)
+        else:
+            assert row == before
+    for name in ("local", "global", "personalized"):
+        for measure, column in (("mean", name), ("global-test", f"global-test:{name}")):
+            mean = np.mean([float(every[k][column]) for k in (0, 2, 3)])
+            assert metrics[name][measure] == pytest.approx(mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("source", ["server", "clients", "features"])
+def test_heads_made_from_something_else_are_refused(folder, source):
+    """All sizes agree: only what the heads record tells."""
+    actual = {
+        name: recorded_sha256(folder / f"{name}.h5", name)
+        for name in ("server", "clients", "features")
+    }
+    heads, shape = folder / "heads.h5", (CLIENTS, WIDTH, CLASSES)
+    with create_heads(heads, shape, CANDIDATES, {}, Origins(**actual)):
+        pass
+    run(folder)
+    with create_heads(heads, shape, CANDIDATES, {}, Origins(**{**actual, source: "0" * 64})):
+        pass
+    with pytest.raises(InputError, match=f"heads and the {source}.* belong to different runs"):
+        run(folder)
 
 
 def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):

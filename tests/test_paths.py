@@ -23,11 +23,12 @@ def inputs(request, tmp_path):
             read_clients(tmp_path / "clients.h5"),
             features,
             read_server(tmp_path / "server.h5")[1],
+            np.ones(5, bool),
         )
 
 
 def test_every_point_is_the_accuracy_of_a_head(inputs):
-    index, clients, features, knowledge = inputs
+    index, clients, features, knowledge, _ = inputs
     found = accuracy_paths(*inputs)
     assert found.clients.tolist() == [0, 1, 2, 3]
     rows = features.rows(0, len(index.label)) * STEP

@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 
-from pfl.clients import read_clients
+from pfl.artifacts import read, reading
+from pfl.clients import Clients, deal, read_clients, write_clients
 from pfl.features import open_features
 from pfl.fedhip import local_head, personalized_head
 from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.members import Members, without, write_members
+from pfl.membership import answer
+from pfl.moments import Moments, total
+from pfl.origins import UNKNOWN
 from pfl.rows import by_client
 from pfl.selection.candidates import Family
 from pfl.selection.criteria import Criterion
-from pfl.server import read_server
+from pfl.server import read_server, write_server
+from stages.gram import client_moments
 from stages.personalize import personalize
 from tests.synthetic import STEP, write_federation
 
-INPUTS = ("index", "clients", "features", "server")
+INPUTS = ("index", "clients", "features", "server", "members")
 CLASSES = 4
 
 
@@ -74,3 +80,56 @@ def test_each_family_is_what_it_says(folder, family):
         assert (heads == knowledge.head.astype(np.float32)).all()
     if family is Family.LOCAL:
         np.testing.assert_array_equal(heads, local)
+
+
+def leave(folder, *clients):
+    """Take clients out of the sums, as the stage does."""
+    samples, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5").train
+    member = without(clients, held.clients)
+    with open_features(folder / "features.h5") as features:
+        sent = list(client_moments(features, held, samples))
+    summed = total((sent[k] for k in np.flatnonzero(member)), Moments.zero(12, CLASSES, STEP))
+    write_server(folder / "server.h5", summed, answer(summed, None), automatic=True)
+    write_members(folder / "members.h5", Members(member, UNKNOWN))
+    return member
+
+
+def never_there(folder, member):
+    """Deal the samples of those who left to nobody, so that the others have other numbers."""
+    held, label = read_clients(folder / "clients.h5"), read_index(folder / "index.h5").label
+    number = np.cumsum(member) - 1
+    parts = []
+    for part in (held.train, held.test):
+        samples = [part.of(k) for k in np.flatnonzero(member).tolist()]
+        owner = np.repeat(number[member], [len(one) for one in samples])
+        sample = np.concatenate(samples)
+        parts.append(deal(owner, sample, label[sample], int(member.sum()), CLASSES))
+    write_clients(folder / "clients.h5", Clients(*parts), {})
+    write_members(folder / "members.h5", Members(np.ones(int(member.sum()), bool), UNKNOWN))
+
+
+def arrays(folder):
+    names = ("local", "personalized", "local-choice", "choice", "leave-one-out")
+    with reading(folder / "heads.h5", "heads") as file:
+        return {name: read(file, name) for name in names}
+
+
+def test_the_others_heads_are_those_of_a_run_in_which_it_never_took_part(folder):
+    member = leave(folder, 3, 0)
+    run(folder)
+    found = arrays(folder)
+    never_there(folder, member)
+    run(folder)
+    for name, expected in arrays(folder).items():
+        assert found[name][member].tobytes() == expected.tobytes()
+
+
+def test_a_client_that_left_has_no_heads(folder):
+    member = leave(folder, 2)
+    run(folder)
+    with open_heads(folder / "heads.h5") as kept:
+        for chosen in (kept.chosen, kept.chosen_local):
+            assert [one is not None for one in chosen] == member.tolist()
+        for values in (kept.local(2, 3), kept.personalized(2, 3), kept.losses[2]):
+            assert np.isnan(values).all()
+        assert np.isfinite(kept.personalized(0, 2)).all()

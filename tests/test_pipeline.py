@@ -49,6 +49,7 @@ OTHER = {
     "extract.precision": "bf16",
     "extract.device": "cpu",
     "aggregate.beta": 10.0,
+    "aggregate.leave-out": [1, 3],
     "aggregate.secure": True,
     "aggregate.neighbors": 4,
     "personalize.family": "anchored",
@@ -156,6 +157,7 @@ def would_run(folder, values):
         ("partition.seed", 1, "fedhip"),
         ("extract.image-size", 24, "fedhip"),
         ("aggregate.beta", 9.0, "fedhip"),
+        ("aggregate.leave-out", [7, 2], "fedhip"),
         ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),
     ],
 )

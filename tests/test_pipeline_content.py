@@ -21,6 +21,7 @@ def run(finished, tmp_path_factory):
     """The stages after extract, with numbers instead of automatic choices, in another folder."""
     out = tmp_path_factory.mktemp("run")
     made = {"uploads": out / "uploads.h5", "server": out / "server.h5", "heads": out / "heads.h5"}
+    made["members"] = out / "members.h5"
     fixed = {"family": "fedhip", "alpha": ALPHA, "beta": BETA, "rho": 1.0}
     stages = {
         "gram": {"out": made["uploads"]},
@@ -28,6 +29,8 @@ def run(finished, tmp_path_factory):
         "personalize": {"server": made["server"], "out": made["heads"]} | fixed,
         "evaluate": {"server": made["server"], "heads": made["heads"], "report": out / "report"},
     }
+    for stage in ("aggregate", "personalize"):
+        stages[stage]["members"] = made["members"]
     for stage, flags in stages.items():
         command(finished, *stage_command(finished, stage, **flags))
     return out

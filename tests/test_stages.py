@@ -13,7 +13,10 @@ import yaml
 from pfl.artifacts import check, create, put, read, reading
 from pfl.clients import read_clients
 from pfl.features import open_features
+from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.members import read_members
+from pfl.origins import Origins
 from pfl.uploads import open_uploads
 from tests.workspace import ENVIRONMENT, command, contents
 
@@ -29,6 +32,8 @@ def stage_command(project, stage, **flags):
     for name, value in settings.items():
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
+        elif isinstance(value, list):
+            words += [word for one in value for word in (f"--{name}", str(one))]
         elif f"--{name}" in words:
             words[words.index(f"--{name}") + 1] = str(value)
         else:
@@ -87,6 +92,10 @@ BAD = {
     "beta of zero": ("aggregate", {"beta": 0}, "above 0"),
     "beta below zero": ("aggregate", {"beta": -1}, "above 0"),
     "beta not a number": ("aggregate", {"beta": "nan"}, "finite"),
+    "no such client": ("aggregate", {"leave_out": [2, 10]}, "numbers 0 to 9: name some of those"),
+    "a client left out twice": ("aggregate", {"leave_out": [2, 2]}, "names client 2 2 times"),
+    "everybody left out": ("aggregate", {"leave_out": list(range(10))}, "nobody is left"),
+    "a name for a number": ("aggregate", {"leave_out": ["me"]}, "Invalid value for '--leave-out'"),
     "one neighbor": ("aggregate", {"secure": True, "neighbors": 1}, "two neighbors or more"),
     "alpha below zero": ("personalize", {"alpha": -0.1}, "--alpha"),
     "alpha infinite": ("personalize", {"alpha": "inf"}, "finite"),
@@ -115,6 +124,7 @@ def test_bad_input_is_a_sentence(shared, case):
         ("gram", "features", "features"),
         ("aggregate", "uploads", "uploads"),
         ("personalize", "server", "server"),
+        ("personalize", "members", "members"),
         ("evaluate", "heads", "heads"),
     ],
 )
@@ -135,14 +145,36 @@ def test_inputs_of_different_runs_are_refused(shared, tmp_path):
         assert "dvc repro" in fails(shared, stage, features=short)
 
 
+def test_products_of_other_runs_of_the_same_shape_are_refused(shared, tmp_path):
+    """Another server's answer, another deal: all sizes agree, and only the origin tells."""
+    files = {name: tmp_path / f"{name}.h5" for name in ("server", "members", "clients")}
+    made = {"out": files["server"], "members": files["members"]}
+    command(shared, *stage_command(shared, "aggregate", beta=7.0, **made))
+    deal = {"clients_file": files["clients"], "report": tmp_path / "partition"}
+    command(shared, *stage_command(shared, "partition", seed=1, **deal))
+    for stage, flags, words in (
+        ("personalize", {"server": files["server"]}, "list of members and the server's answer"),
+        ("personalize", {"clients_file": files["clients"]}, "list of members and the clients"),
+        ("evaluate", {"server": files["server"]}, "heads and the server's answer"),
+        ("evaluate", {"clients_file": files["clients"]}, "heads and the clients"),
+        ("leakage", {"clients_file": files["clients"]}, "uploads and the clients"),
+    ):
+        assert f"The {words} belong to different runs" in fails(shared, stage, **flags)
+
+
 def test_each_file_names_what_it_was_made_from(finished):
     data = finished / "data"
     index, held = read_index(data / "index.h5"), read_clients(data / "clients.h5")
     assert held.train.index_sha256 == held.test.index_sha256 == check(data / "index.h5", "index")
     with open_features(data / "features.h5") as features:
         assert index.images_sha256 == features.images_sha256 == check(data / "images.h5", "images")
+    sources = {name: check(data / f"{name}.h5", name) for name in ("server", "clients", "features")}
     with open_uploads(data / "uploads.h5") as uploads:
-        assert uploads.features_sha256 == check(data / "features.h5", "features")
+        assert uploads.features_sha256 == sources["features"]
+        assert uploads.clients_sha256 == sources["clients"]
+    assert read_members(data / "members.h5").origins == Origins(**sources)
+    with open_heads(data / "heads.h5") as heads:
+        assert heads.origins == Origins(**sources)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The commands of ``pfl``, a file for those that belong together."""
