@@ -1,7 +1,8 @@
 """What every command prints: one content, shown as tables or as JSON.
 
 A content is names with values: a value alone, names with values again (a table of two columns), or
-a list of rows that have the same names (a table with a heading). So both forms tell the same.
+a list of rows that have the same names (a table with a heading). So both forms tell the same,
+except that names with values within a row are too much for a table, and in JSON alone.
 """
 
 import json
@@ -70,7 +71,7 @@ def _pairs(title: str, values: Mapping[str, Any]) -> Table:
 
 
 def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    columns = list(rows[0])
+    columns = [name for name, value in rows[0].items() if not isinstance(value, Mapping)]
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for number, name in enumerate(columns):
         words = any(isinstance(row[name], str) for row in rows)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from pfl.vocabulary import HeadKind
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]
 ProjectFolder = Annotated[
     Path, typer.Option("--project", help="Folder in which the pipeline ran.", file_okay=False)
@@ -14,4 +16,5 @@ Weights = Annotated[
     Path | None,
     typer.Option(help="Weights of the backbone; by default those that params.yaml names."),
 ]
+Head = Annotated[HeadKind, typer.Option(help="Which of the client's heads.")]
 HERE = Path()

@@ -7,9 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from pfl.clients import read_clients
+from pfl.clients import check_number, read_clients
 from pfl.display import Content, Share
-from pfl.errors import InputError
 from pfl.features import open_features
 from pfl.heads import open_heads
 from pfl.images import open_images
@@ -157,11 +156,7 @@ def chosen(client: int | None, clients: int) -> Iterable[int]:
     """
     if client is None:
         return range(clients)
-    if not 0 <= client < clients:
-        raise InputError(
-            f"There is no client {client}: the {clients} clients have the numbers 0 to "
-            f"{clients - 1}."
-        )
+    check_number(client, clients)
     return (client,)
 
 
