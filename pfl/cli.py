@@ -8,17 +8,19 @@ import typer
 from rich.console import Console
 
 from pfl.commands import membership
+from pfl.commands.export import export
 from pfl.commands.flags import Json
 from pfl.commands.group import Commands
 from pfl.commands.inspect import inspect
 from pfl.commands.predict import predict
+from pfl.commands.verify import verify
 from pfl.reports import load_report
 from pfl.results import comparison_table, heads_note, heads_table
 
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
 app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=True)
-for command in (inspect, predict):
+for command in (inspect, verify, predict, export):
     app.command()(command)
 for command in (membership.forget, membership.join, membership.upload):
     app.command()(command)
