@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from pfl.commands import membership
+from pfl.commands.compare import compare
 from pfl.commands.export import export
 from pfl.commands.flags import Json
 from pfl.commands.group import Commands
@@ -20,7 +21,7 @@ from pfl.results import comparison_table, heads_note, heads_table
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
 app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=True)
-for command in (inspect, verify, predict, export):
+for command in (inspect, verify, predict, export, compare):
     app.command()(command)
 for command in (membership.forget, membership.join, membership.upload):
     app.command()(command)

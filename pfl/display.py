@@ -22,6 +22,10 @@ class Share(float):
     """A number of 0 … 1 that people read in percent; in JSON it stays what it is."""
 
 
+class Points(float):
+    """A difference of two shares, which people read in percentage points with its sign."""
+
+
 def show(content: Content, as_json: bool) -> None:
     """Print a content to standard output."""
     if as_json:
@@ -96,6 +100,8 @@ def text(value: object) -> str:
             return UNKNOWN
         case Share():
             return f"{100 * value:.1f} %"
+        case Points():
+            return f"{100 * value:+.1f}"
         case float():
             return f"{value:.4g}"
         case list() | tuple():

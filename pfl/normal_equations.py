@@ -49,7 +49,7 @@ def _ridged(matrix: Float[np.ndarray, "m m"], ridge: float) -> Float[np.ndarray,
 
 
 def backward_error(equations: System, head: Float[np.ndarray, "m d"]) -> float:
-    """max over classes c of ‖C w_c − r_c‖ / (‖C‖ ‖w_c‖ + ‖r_c‖), with ‖C‖ of Frobenius.
+    """Return max over classes c of ‖C w_c − r_c‖ / (‖C‖ ‖w_c‖ + ‖r_c‖), with ‖C‖ of Frobenius.
 
     It is the smallest relative change of C and r_c that makes w_c exact [Rigal & Gaches 1967], up
     to the norm, and does not depend on the scale of features or of a class.

@@ -24,13 +24,18 @@ def verify(
     """
     # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.project import Project
-    from pfl.verification.outcome import WRONG, run
+    from pfl.verification.outcome import OK, SKIPPED, WRONG, run
     from pfl.verification.plan import plan
 
     found = list(run(tuple(plan(Project(project))), quick, everything))
     wrong = [one for one in found if one.result == WRONG]
     first = wrong[0] if wrong else None
     content: dict[str, object] = {
+        "verdict": "wrong" if first else "right, as far as checked",
+        "checked": sum(one.result == OK for one in found),
+        "skipped": sum(one.result == SKIPPED for one in found),
+        "first-wrong": first.check.artifact if first else None,
+        "why": first.detail if first else None,
         "checks": [
             {
                 "artifact": one.check.artifact,
@@ -40,8 +45,6 @@ def verify(
             }
             for one in found
         ],
-        "first-wrong": first.check.artifact if first else None,
-        "why": first.detail if first else None,
     }
     show(content, as_json)
     if first:

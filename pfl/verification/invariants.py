@@ -1,7 +1,5 @@
 """What must hold between artifacts before any head is made: samples, partition, features, sums."""
 
-from pathlib import Path
-
 import numpy as np
 from jaxtyping import Int
 
@@ -157,8 +155,3 @@ def server_head(project: Project) -> str:
 
 def _wrong(what: str, stage: str) -> InputError:
     return InputError(f"{what[0].upper()}{what[1:]}: run `dvc repro {stage}`.")
-
-
-def out_of(project: Project, schema: str) -> Path:
-    """Where the artifact of a schema is, as DVC calls it."""
-    return project.place(schema).relative_to(project.root)

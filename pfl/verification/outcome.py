@@ -17,9 +17,9 @@ class Check:
     """One check of one artifact.
 
     Attributes:
-        artifact: what is at fault when it fails: a schema of data/, or a folder.
+        artifact: what is at fault when it fails: a file or folder of the project.
         name: what is checked.
-        needs: other artifacts that have to be right for it to tell anything.
+        needs: artifacts that have to be right for it to tell anything.
         work: returns what it found, or raises :class:`InputError` when that is wrong, or
             :class:`SkippedError`.
         slow: whether it recomputes something.
@@ -59,8 +59,8 @@ def run(checks: Sequence[Check], quick: bool, everything: bool) -> Iterator[Outc
 def _made(check: Check, quick: bool, wrong: set[str]) -> Outcome:
     if quick and check.slow:
         return Outcome(check, SKIPPED, "slow, and --quick is given")
-    missing = sorted(wrong & {check.artifact, *check.needs})
-    if missing and check.needs:
+    missing = sorted(wrong.intersection(check.needs))
+    if missing:
         return Outcome(check, SKIPPED, f"{', '.join(missing)} must be right first")
     try:
         return Outcome(check, OK, check.work())
