@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int, UInt8
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pfl.artifacts import check_origin, recorded_sha256
@@ -13,7 +14,9 @@ from pfl.index import Index, read_index
 
 ACROSS = 10  # images in a row
 ROWS = 20  # classes at most
-INCHES = 0.75  # of an image
+INCHES = 0.75  # of a cell
+GAP = 0.04  # at each side of a picture, in cells
+SMALL = 100  # pixels: smaller pictures are shown pixel by pixel
 
 
 def draw_sheet(path: Path, images: Path, index: Path) -> str:
@@ -27,19 +30,19 @@ def draw_sheet(path: Path, images: Path, index: Path) -> str:
     shown = min(ROWS, len(samples.classes))
     with open_images(images) as opened:
         rows = [_examples(opened, samples, label) for label in range(shown)]
-    height = INCHES * shown + 0.6
 
     def content(figure: Figure) -> None:
         figure.suptitle(f"{images.name}: first training images of each class", x=0.01, ha="left")
-        grid = figure.subplots(shown, ACROSS, squeeze=False)
-        for axes in grid.flat:
-            axes.set_axis_off()
-        for label, pictures in enumerate(rows):
-            _name(grid[label, 0], samples.classes[label])
-            for axes, picture in zip(grid[label], pictures, strict=False):
-                axes.imshow(picture, interpolation="nearest")
+        axes = figure.subplots()
+        for row, pictures in enumerate(rows):
+            for column, picture in enumerate(pictures):
+                _place(axes, picture, row, column)
+        axes.set(xlim=(0, ACROSS), ylim=(shown, 0), aspect="equal", xticks=[])
+        axes.set_yticks(np.arange(shown) + 0.5, samples.classes[:shown])
+        axes.tick_params(left=False)
+        axes.spines[:].set_visible(False)
 
-    draw(path, (INCHES * ACROSS + 1.6, height), content)
+    draw(path, (INCHES * ACROSS + 1.6, INCHES * shown + 0.6), content)
     more = len(samples.classes) - shown
     return f"the last {more} classes are not on the sheet" if more else ""
 
@@ -56,5 +59,10 @@ def first_of(index: Index, label: int) -> Int[np.ndarray, " few"]:
     return (train if train.size else np.flatnonzero(mine))[:ACROSS]
 
 
-def _name(axes: object, name: str) -> None:
-    axes.text(-0.1, 0.5, name, transform=axes.transAxes, ha="right", va="center")  # type: ignore[attr-defined]
+def _place(axes: Axes, picture: UInt8[np.ndarray, "h w 3"], row: int, column: int) -> None:
+    """Show a picture in the middle of a cell, its longer side as long as the cell allows."""
+    height, width, _ = picture.shape
+    half = (0.5 - GAP) / max(height, width)
+    x, y = column + 0.5, row + 0.5
+    sides = (x - half * width, x + half * width, y + half * height, y - half * height)
+    axes.imshow(picture, extent=sides, interpolation="nearest" if width < SMALL else "antialiased")
