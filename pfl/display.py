@@ -13,6 +13,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 UNKNOWN = "–"
 Content = Mapping[str, Any]
@@ -70,7 +71,8 @@ def _pairs(title: str, values: Mapping[str, Any]) -> Table:
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in values.items():
-        made.add_row(f"  {name}", text(value))
+        # Text, since brackets in the name of a file are no markup.
+        made.add_row(Text(f"  {name}"), Text(text(value)))
     return made
 
 
@@ -83,7 +85,7 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
             name, justify="left" if words else "right", no_wrap=number == 0, overflow="fold"
         )
     for row in rows:
-        made.add_row(*(text(row[name]) for name in columns))
+        made.add_row(*(Text(text(row[name])) for name in columns))
     return made
 
 

@@ -95,7 +95,8 @@ def _examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
         actual = recorded_sha256(path, "images")
         check_origin("features", origin(file, "images"), "images", actual)
     held = read_clients(project.artifact("clients"))
-    samples = [*held.test.of(model.client), *held.train.of(model.client)][:IMAGES]
+    own = np.concatenate([held.test.of(model.client), held.train.of(model.client)])
+    samples = own[:IMAGES].tolist()
     with open_images(path) as images:
         transform = model.backbone.transform
         pixels = [transform.pixels([np.asarray(images.rgb(i, i + 1)[0])]) for i in samples]

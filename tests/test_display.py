@@ -32,3 +32,10 @@ def test_an_empty_part_is_left_out_of_tables_and_kept_in_json(capsys):
     assert capsys.readouterr().out == ""
     show({"rows": []}, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"rows": []}
+
+
+def test_brackets_are_no_markup(capsys):
+    show({"pip": "install a[b]", "rows": [{"image": "[red]x.png"}]}, as_json=False)
+    printed = capsys.readouterr().out
+    assert "a[b]" in printed
+    assert "[red]x.png" in printed
