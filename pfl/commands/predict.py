@@ -43,9 +43,9 @@ def predict(
         write_text(csv, _csv(model.classes, found))
     failed = [one for one in found if one.error]
     show(_content(model, found), as_json)
-    for one in failed:
-        typer.secho(f"Error: {one.error}", err=True, fg="red")
     if failed:
+        told = f"{len(failed)} of {len(found)} images cannot be read. The first: {failed[0].error}"
+        typer.secho(f"Error: {told}", err=True, fg="red")
         raise typer.Exit(1)
 
 

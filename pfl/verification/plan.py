@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from pfl.artifacts import check
+from pfl.inspection.trained import describe_trained
 from pfl.project import STAGES, Project
 from pfl.verification import heads, invariants
 from pfl.verification.outcome import Check
@@ -44,12 +46,23 @@ def plan(project: Project) -> Iterator[Check]:
     needed = tuple(_out(one) for one in ("index", "clients", "features", "server", "heads"))
     work = partial(heads.accuracies, project)
     yield Check(REPORT, "accuracies", needed, work, slow=True)
-    for stage in state.stages:
-        if stage.startswith("train@"):
-            method, _, seed = stage.removeprefix("train@").rpartition("-")
-            out = f"runs/{method}/seed-{seed}.safetensors"
-            yield Check(out, "DVC", (), partial(state.check, stage, out, optional=True))
-    yield Check(COMPARISON, "DVC", (), partial(state.check, "compare", COMPARISON, optional=True))
+    yield from _trained(project, state)
+
+
+def _trained(project: Project, state: DvcState) -> Iterator[Check]:
+    """The trained methods that there are, and their comparison if there is one."""
+    for path in sorted(project.root.glob("runs/*/seed-*.safetensors")):
+        out, method = str(path.relative_to(project.root)), path.parent.name
+        report = f"reports/train/{method}/{path.stem}"
+        stage = f"train@{method}-{path.stem.removeprefix('seed-')}"
+        yield Check(out, "readable", (), partial(_models, path))
+        yield Check(out, "DVC", (), partial(state.check, stage, out, report))
+    if (project.root / COMPARISON).exists():
+        yield Check(COMPARISON, "DVC", (), partial(state.check, "compare", COMPARISON))
+
+
+def _models(path: Path) -> str:
+    return f"models of {len(describe_trained(path)['clients'])} clients"
 
 
 def _out(schema: str) -> str:

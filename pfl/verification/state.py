@@ -40,34 +40,27 @@ class DvcState:
             return f"`dvc status` fails: {told[-300:]}"
         return found
 
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Stages with changes; none where DVC does not answer."""
-        return () if isinstance(self._answer, str) else tuple(self._answer)
-
-    def check(self, stage: str, out: str, optional: bool = False) -> str:
-        """That a stage need not run again for ``out``, one of its results.
+    def check(self, stage: str, *outs: str) -> str:
+        """That a stage need not run again for ``outs``, results of it.
 
         Raises:
-            InputError: the result was changed, or the stage's inputs were.
-            SkippedError: DVC does not answer, or an optional result was not made.
+            InputError: a result was changed, or the stage's inputs were.
+            SkippedError: DVC does not answer.
         """
         answer = self._answer
         if isinstance(answer, str):
             raise SkippedError(answer)
-        if optional and not (self.root / out).exists():
-            raise SkippedError("not made yet")
-        changes = list(_changes(answer.get(stage, []), out))
+        changes = _changes(answer.get(stage, []), outs)
         if changes:
             raise InputError(
-                f"DVC says that {out} is not what dvc.lock and the present inputs stand for "
+                f"DVC says that {outs[0]} is not what dvc.lock and the present inputs stand for "
                 f"({', '.join(changes)}): run `dvc repro {stage}`."
             )
         return "as dvc.lock has it"
 
 
-def _changes(entries: list[Any], out: str) -> list[str]:
-    """Changes of a stage's command, inputs and parameters, and of ``out``."""
+def _changes(entries: list[Any], outs: tuple[str, ...]) -> list[str]:
+    """Changes of a stage's command, inputs and parameters, and of ``outs``."""
     told: list[str] = []
     for entry in entries:
         if isinstance(entry, str):  # "changed command" and the like
@@ -75,9 +68,8 @@ def _changes(entries: list[Any], out: str) -> list[str]:
             continue
         for kind, items in entry.items():
             for name, status in items.items():
-                other = kind == "changed outs" and name != out
-                if other or status in HARMLESS:
-                    continue
-                what = ", ".join(status) if isinstance(status, dict) else status
-                told.append(f"{name}: {what}")
+                other = kind == "changed outs" and name not in outs
+                what = status if isinstance(status, str) else ", ".join(status)
+                if not other and what not in HARMLESS:
+                    told.append(f"{name}: {what}")
     return told
