@@ -126,10 +126,10 @@ def test_revisions_and_experiments_are_compared(finished, tmp_path):
     subprocess.run([*git, "init", "-q"], cwd=project, check=True)
     commit(project, git)
     change(project, {"personalize.family": "local"})
-    command(project, "dvc", "repro", "compare")
+    command(project, "dvc", "repro", "evaluate")
     commit(project, git)
     change(project, {"personalize.family": "global"})
-    command(project, "dvc", "repro", "compare")
+    command(project, "dvc", "repro", "evaluate")
     command(project, "dvc", "exp", "save", "-n", "shared-head")
     for first, second, families in (
         ("HEAD~1", "HEAD", ("auto", "local")),

@@ -29,7 +29,13 @@ BETWEEN: dict[str, tuple[tuple[str, tuple[str, ...], Callable[[Project], str], b
         ("equations", ("uploads", "server"), heads.equations, True),
     ),
 }
-REPORT, COMPARISON = "reports/fedhip", "reports/comparison"
+REPORT = "reports/fedhip"
+# Reports of which DVC's word is all there is to check, and the stages that make them.
+OTHERS = {
+    "reports/partition": "partition",
+    "reports/leakage": "leakage",
+    "reports/comparison": "compare",
+}
 
 
 def plan(project: Project) -> Iterator[Check]:
@@ -50,15 +56,16 @@ def plan(project: Project) -> Iterator[Check]:
 
 
 def _trained(project: Project, state: DvcState) -> Iterator[Check]:
-    """The trained methods that there are, and their comparison if there is one."""
+    """The trained methods and the other reports, as far as there are any."""
     for path in sorted(project.root.glob("runs/*/seed-*.safetensors")):
         out, method = str(path.relative_to(project.root)), path.parent.name
         report = f"reports/train/{method}/{path.stem}"
         stage = f"train@{method}-{path.stem.removeprefix('seed-')}"
         yield Check(out, "readable", (), partial(_models, path))
         yield Check(out, "DVC", (), partial(state.check, stage, out, report))
-    if (project.root / COMPARISON).exists():
-        yield Check(COMPARISON, "DVC", (), partial(state.check, "compare", COMPARISON))
+    for out, stage in OTHERS.items():
+        if (project.root / out).exists():
+            yield Check(out, "DVC", (), partial(state.check, stage, out))
 
 
 def _models(path: Path) -> str:
