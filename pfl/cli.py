@@ -1,6 +1,7 @@
 """The ``pfl`` command: look at what the pipeline made, check it, use it, change who is in it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +22,17 @@ from pfl.results import comparison_table, heads_note, heads_table
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
 app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=True)
-for command in (inspect, verify, predict, export, compare):
-    app.command()(command)
-for command in (membership.forget, membership.join, membership.upload):
+COMMANDS: tuple[Callable[..., None], ...] = (
+    inspect,
+    verify,
+    predict,
+    export,
+    compare,
+    membership.forget,
+    membership.join,
+    membership.upload,
+)
+for command in COMMANDS:
     app.command()(command)
 
 

@@ -16,6 +16,7 @@ STAGES = {
     "clients": "partition",
     "features": "extract",
     "uploads": "gram",
+    "members": "aggregate",
     "server": "aggregate",
     "heads": "personalize",
 }

@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float, Int16, UInt8
 from torch import Tensor
 
-from pfl.artifacts import read, reading
+from pfl.artifacts import read, reading, recorded_sha256
 from pfl.backbones import Backbone, load_backbone
 from pfl.clients import check_number
 from pfl.errors import InputError
 from pfl.heads import open_heads
 from pfl.index import read_index
+from pfl.origins import Origins
 from pfl.project import Project
 from pfl.quantize import dequantize, quantize
 from pfl.vocabulary import HeadKind
@@ -102,14 +103,26 @@ def load_head(project: Project, client: int, kind: HeadKind) -> Float[np.ndarray
     """One head of one client, in float64.
 
     Raises:
-        InputError: the artifact is missing or damaged, or there is no such client.
+        InputError: the artifact is missing or damaged, made from others than are there, or there
+            is no such client or head.
     """
+    server, features = project.artifact("server"), project.artifact("features")
     with open_heads(project.artifact("heads")) as heads:
         check_number(client, heads.shape[0])
+        made = {
+            "server": recorded_sha256(server, "server"),
+            "features": recorded_sha256(features, "features"),
+        }
+        heads.origins.check("heads", Origins(**made))
         if kind is not HeadKind.shared:
+            if heads.chosen[client] is None:
+                raise InputError(
+                    f"Client {client} was left out by aggregate.leave-out, so it has no head of "
+                    "its own: take --head global, or another client."
+                )
             source = heads.local if kind is HeadKind.local else heads.personalized
             return source(client, client + 1)[0].astype(np.float64)
-    with reading(project.artifact("server"), "server") as file:
+    with reading(server, "server") as file:
         return read(file, "head")
 
 

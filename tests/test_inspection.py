@@ -36,9 +36,14 @@ def test_every_artifact_says_what_it_is_and_what_made_it(tiny, schema):
 
 def test_origins_are_the_hashes_of_the_files(tiny):
     data = tiny / "data"
-    for product, source in (("index", "images"), ("clients", "index"), ("uploads", "features")):
+    for product, sources in (
+        ("index", ["images"]),
+        ("clients", ["index"]),
+        ("uploads", ["clients", "features"]),
+        ("heads", ["clients", "features", "server"]),
+    ):
         found = inspected(data / f"{product}.h5")["made-from"]
-        assert found == {f"{source}.h5": inspected(data / f"{source}.h5")["sha256"]}
+        assert found == {f"{one}.h5": inspected(data / f"{one}.h5")["sha256"] for one in sources}
 
 
 def test_clients_are_told_one_by_one(tiny):
@@ -124,10 +129,14 @@ def test_an_older_schema_says_how_to_rebuild(tiny, tmp_path):
 
 
 def test_a_client_that_is_none_is_told_the_range(tiny):
-    for schema in ("clients", "uploads", "heads"):
+    for schema, message in (
+        ("clients", "the numbers 0 to 9"),
+        ("heads", "the numbers 0 to 9"),
+        ("uploads", "10 clients, the first 0 and the last 9"),
+    ):
         done = pfl("inspect", tiny / "data" / f"{schema}.h5", "--client", 10)
         assert done.exit_code == 1
-        assert "the numbers 0 to 9" in told(done)
+        assert message in told(done)
 
 
 def test_a_schema_without_summary_is_described_all_the_same(tmp_path):

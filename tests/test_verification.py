@@ -78,11 +78,12 @@ def test_a_missing_artifact_is_named_with_its_stage(project, schema):
 # Without DVC nothing says which of two files that do not go together is the older one: the one
 # downstream is named.
 REPLACED = {
-    "clients": ("data/uploads.h5", "samples per class"),
+    "clients": ("data/uploads.h5", "belong to different runs"),
     "features": ("data/uploads.h5", "belong to different runs"),
     "uploads": ("data/uploads.h5", "belong to different runs"),
     "server": ("data/server.h5", "sums in server.h5"),
-    "heads": ("data/heads.h5", "misses its normal equations"),
+    "members": ("data/members.h5", "belong to different runs"),
+    "heads": ("data/heads.h5", "belong to different runs"),
 }
 
 
@@ -111,6 +112,10 @@ def one_more(values):
     values.flat[0] += 1
 
 
+def nobody(member):
+    member[0] = not member[0]
+
+
 def a_thousandth(values):
     values[values.shape[0] // 2] *= 1.001
 
@@ -120,6 +125,7 @@ FALSE = {
     "a wrong count": ("clients", "test/count", one_more, "counts of test samples"),
     "a wrong sum": ("uploads", "client/000002/cross", one_more, "client 2"),
     "a wrong count sent": ("uploads", "client/000003/count", one_more, "Client 3"),
+    "another member": ("members", "member", nobody, "sums in server.h5"),
     "a wrong total": ("server", "gram", one_more, "sums in server.h5"),
     "another global head": ("server", "head", a_thousandth, "The global head"),
     "another head": ("heads", "personalized", a_thousandth, "personalized head of client 5"),
@@ -131,7 +137,8 @@ FALSE = {
 def test_false_content_under_a_right_checksum_is_found(project, schema, dataset, edit, message):
     rewrite(project / "data" / f"{schema}.h5", schema, dataset, edit)
     name, why = wrong(project)
-    assert name == f"data/{schema}.h5"
+    # Of the list of members and the sums that it is of, the sums are downstream.
+    assert name == f"data/{schema}.h5".replace("members", "server")
     assert message in why
 
 
@@ -207,5 +214,21 @@ def test_heads_of_every_family_are_checked(project, family):
     assert name == "reports/fedhip", "the heads are right, and the report is of other ones"
     _, found = verified(project)
     details = {row["check"]: row["detail"] for row in found["checks"]}
-    assert f"10 {family}" in details["shapes"]
+    assert f"10 {family}" in details["origins"]
     assert "backward error" in details["equations"]
+
+
+def test_clients_that_were_left_out_have_no_heads_and_are_no_fault(project, tmp_path):
+    change(project, {"aggregate.leave-out": [2, 5]})
+    for stage in ("aggregate", "personalize", "evaluate"):
+        run_stage(project, stage)
+    done, found = verified(project)
+    assert done.exit_code == 0, done.output
+    details = {(row["artifact"], row["check"]): row["detail"] for row in found["checks"]}
+    assert details["data/members.h5", "members"] == "all clients but [2, 5]"
+    assert details["data/heads.h5", "origins"].startswith("8 clients")
+    assert "left out" in pfl("inspect", project / "data" / "heads.h5", "--client", 2).output
+    (tmp_path / "x.png").write_bytes(b"")
+    words = ("predict", tmp_path / "x.png", "--client", 2, "--project", project)
+    assert "has no head of its own" in told(pfl(*words))
+    assert "has no head of its own" not in told(pfl(*words, "--head", "global"))

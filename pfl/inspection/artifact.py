@@ -19,6 +19,7 @@ WHAT = {
     "clients": "who holds which samples",
     "features": "fixed-point features of every sample",
     "uploads": "what each client sends",
+    "members": "which clients are in the server's sums",
     "server": "what the server sends back: sums and the global head",
     "heads": "what each client keeps: its local and personalized head",
 }

@@ -10,14 +10,17 @@ import numpy as np
 from pfl.clients import check_number, read_clients
 from pfl.display import Content, Share
 from pfl.features import open_features
-from pfl.heads import open_heads
+from pfl.heads import PARAMETERS, open_heads
 from pfl.images import open_images
 from pfl.index import read_index
 from pfl.inspection.spectra import eigenvalues
+from pfl.members import read_members
+from pfl.selection.candidates import Candidate
 from pfl.server import read_server
 from pfl.uploads import open_uploads
 
 BLOCK_ROWS = 4096
+LEFT = "left out"  # what stands for the family of a client without heads
 
 
 def _images(path: Path, _: int | None) -> Content:
@@ -100,12 +103,13 @@ def _features(path: Path, _: int | None) -> Content:
 
 def _uploads(path: Path, client: int | None) -> Content:
     with open_uploads(path) as sent:
-        numbers = chosen(client, sent.clients)
+        numbers = sent.numbers if client is None else (client,)
+        own = None if client is None else sent.of(client)
         told: dict[str, object] = {
             "clients": [{"client": k, **_sent(sent.file[f"client/{k:06d}"])} for k in numbers]
         }
-        if client is not None:
-            told["spectrum-of-its-gram"] = eigenvalues(sent.of(client).gram_matrix())
+        if own is not None:
+            told["spectrum-of-its-gram"] = eigenvalues(own.gram_matrix())
         return told
 
 
@@ -113,6 +117,12 @@ def _sent(group: h5py.Group) -> dict[str, object]:
     count = group["count"][...]
     stored = sum(item.id.get_storage_size() for item in group.values())
     return {"samples": int(count.sum()), "classes": len(count), "bytes": stored}
+
+
+def _members(path: Path, _: int | None) -> Content:
+    member = read_members(path).member
+    left = np.flatnonzero(~member).tolist()
+    return {"clients": len(member), "in-the-sums": int(member.sum()), "left-out": left or None}
 
 
 def _server(path: Path, _: int | None) -> Content:
@@ -129,23 +139,25 @@ def _heads(path: Path, client: int | None) -> Content:
     with open_heads(path) as heads:
         own, local, losses = heads.chosen, heads.chosen_local, heads.losses
         numbers = {one: i for i, one in enumerate(heads.candidates)}
-        counts = Counter(one.family.value for one in own)
+        counts = Counter(LEFT if one is None else one.family.value for one in own)
+        rows = []
+        for k in chosen(client, len(own)):
+            one = own[k]
+            loss = None if one is None else float(losses[k, numbers[one]])
+            rows.append({"client": k, **_choice(one, local[k]), "leave-one-out": loss})
         return {
             "candidates": len(heads.candidates),
             "families": dict(counts.most_common()),
-            "clients": [
-                {
-                    "client": k,
-                    "family": own[k].family.value,
-                    "alpha": own[k].alpha,
-                    "beta": own[k].beta,
-                    "rho": own[k].rho,
-                    "local-beta": local[k].beta,
-                    "leave-one-out": float(losses[k, numbers[own[k]]]),
-                }
-                for k in chosen(client, len(own))
-            ],
+            "clients": rows,
         }
+
+
+def _choice(one: Candidate | None, local: Candidate | None) -> dict[str, object]:
+    return {
+        "family": LEFT if one is None else one.family.value,
+        **{name: None if one is None else getattr(one, name) for name in PARAMETERS},
+        "local-beta": None if local is None else local.beta,
+    }
 
 
 def chosen(client: int | None, clients: int) -> Iterable[int]:
@@ -166,6 +178,7 @@ SUMMARIES: dict[str, Callable[[Path, int | None], Content]] = {
     "clients": _clients,
     "features": _features,
     "uploads": _uploads,
+    "members": _members,
     "server": _server,
     "heads": _heads,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pfl.artifacts import recorded_sha256
 from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.errors import InputError
@@ -15,8 +16,10 @@ from pfl.features import open_features
 from pfl.fedhip import Knowledge
 from pfl.heads import Heads, open_heads
 from pfl.index import read_index
+from pfl.members import read_members
 from pfl.moments import Moments
 from pfl.normal_equations import FLOAT32, backward_error, system
+from pfl.origins import Origins
 from pfl.parallel import in_order
 from pfl.project import Project
 from pfl.reports import load_report
@@ -24,20 +27,31 @@ from pfl.server import read_server
 from pfl.uploads import open_uploads
 
 
-def shapes(project: Project) -> str:
-    """As many heads as clients, of the server's shape."""
-    held = read_clients(project.artifact("clients")).train
-    _, knowledge = read_server(project.artifact("server"))
+def origins(project: Project) -> str:
+    """Heads of all members and nobody else, of the server's shape, made from what is there."""
+    clients = read_clients(project.artifact("clients"))
+    server, features = project.artifact("server"), project.artifact("features")
+    _, knowledge = read_server(server)
+    made = Origins(
+        recorded_sha256(server, "server"), clients.sha256, recorded_sha256(features, "features")
+    )
+    member = read_members(project.artifact("members")).member
     with open_heads(project.artifact("heads")) as heads:
-        expected = (held.clients, *knowledge.head.shape)
+        heads.origins.check("heads", made)
+        expected = (clients.train.clients, *knowledge.head.shape)
         if heads.shape != expected:
             raise InputError(
                 f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
                 "run `dvc repro personalize`."
             )
-        families = Counter(one.family.value for one in heads.chosen)
+        families = Counter(one.family.value for one in heads.chosen if one is not None)
+        if [one is not None for one in heads.chosen] != member.tolist():
+            raise InputError(
+                "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
+                "personalize`."
+            )
     told = ", ".join(f"{count} {name}" for name, count in families.most_common())
-    return f"{held.clients} clients: {told}"
+    return f"{member.sum()} clients: {told}"
 
 
 def equations(project: Project) -> str:
@@ -70,6 +84,7 @@ def _errors(heads: Heads, server: Knowledge, client: int, own: Moments) -> dict[
     return {
         name: backward_error(system(one, own, server), head.astype(np.float64))
         for name, (one, head) in stored.items()
+        if one is not None  # as of a client that left
     }
 
 

@@ -10,14 +10,16 @@ from pfl.errors import InputError
 from pfl.features import open_features
 from pfl.images import open_images
 from pfl.index import Index, read_index
+from pfl.members import read_members
 from pfl.moments import Moments, moments, total
 from pfl.normal_equations import FLOAT64, backward_error, global_system
+from pfl.origins import Origins
 from pfl.parallel import in_order
 from pfl.project import Project
 from pfl.quantize import LIMIT
 from pfl.rows import ClientSamples, by_client, check_same_run
 from pfl.server import read_server
-from pfl.uploads import Uploads, open_uploads
+from pfl.uploads import open_uploads
 
 BLOCK_ROWS = 4096
 
@@ -90,6 +92,7 @@ def upload_counts(project: Project) -> str:
         open_features(project.artifact("features")) as features,
     ):
         check_origin("uploads", sent.features_sha256, "features", features.sha256)
+        check_origin("uploads", sent.clients_sha256, "clients", held.sha256)
         if sent.clients != held.train.clients:
             raise _wrong(
                 f"uploads.h5 is of {sent.clients} clients, clients.h5 of {held.train.clients}",
@@ -127,17 +130,31 @@ def upload_sums(project: Project) -> str:
     return "equal, integer for integer, to the moments of the clients' features"
 
 
-def server_sums(project: Project) -> str:
-    """The server's sums are those of the uploads."""
-    summed, _ = read_server(project.artifact("server"))
+def members(project: Project) -> str:
+    """The list of members is of these clients, and of their uploads."""
+    listed = read_members(project.artifact("members"))
     with open_uploads(project.artifact("uploads")) as sent:
-        if summed != _total(sent):
+        listed.check(sent.clients, Origins("", sent.clients_sha256, sent.features_sha256))
+    left = np.flatnonzero(~listed.member).tolist()
+    return f"all {len(listed.member)} clients" if not left else f"all clients but {left}"
+
+
+def server_sums(project: Project) -> str:
+    """The server's sums are those of the members' uploads."""
+    summed, _ = read_server(project.artifact("server"))
+    clients = np.flatnonzero(read_members(project.artifact("members")).member).tolist()
+    with open_uploads(project.artifact("uploads")) as sent:
+        if summed != total((sent.of(client) for client in clients), sent.zero):
             raise _wrong("the sums in server.h5 are not those of uploads.h5", "aggregate")
-        return f"equal, integer for integer, to the sum of {sent.clients} uploads"
+    return f"equal, integer for integer, to the sum of {len(clients)} uploads"
 
 
-def _total(sent: Uploads) -> Moments:
-    return total((sent.of(client) for client in range(sent.clients)), sent.zero)
+def server_listed(project: Project) -> str:
+    """It is the server's answer that the list of members lies beside."""
+    listed = read_members(project.artifact("members"))
+    actual = recorded_sha256(project.artifact("server"), "server")
+    check_origin("list of members", listed.origins.server, "server's answer", actual)
+    return "the answer that members.h5 is of"
 
 
 def server_head(project: Project) -> str:

@@ -20,12 +20,14 @@ BETWEEN: dict[str, tuple[tuple[str, tuple[str, ...], Callable[[Project], str], b
         ("samples sent", ("clients", "features"), invariants.upload_counts, False),
         ("sums sent", ("index", "clients", "features"), invariants.upload_sums, True),
     ),
+    "members": (("members", ("uploads",), invariants.members, False),),
     "server": (
-        ("sums", ("uploads",), invariants.server_sums, False),
+        ("sums", ("members", "uploads"), invariants.server_sums, False),
         ("equations", (), invariants.server_head, False),
+        ("origin", ("members",), invariants.server_listed, False),
     ),
     "heads": (
-        ("shapes", ("clients", "server"), heads.shapes, False),
+        ("origins", ("clients", "features", "members", "server"), heads.origins, False),
         ("equations", ("uploads", "server"), heads.equations, True),
     ),
 }
