@@ -214,19 +214,28 @@ def recorded_sha256(path: Path, schema: str) -> str:
     Raises:
         InputError: the file is missing, no artifact or of another schema.
     """
-    if not path.is_file():
-        raise _no_file(path)
-    with path.open("rb", buffering=0) as stream:
-        line = FIRST_LINE.fullmatch(stream.read(USER_BLOCK))
-    if line is None:
-        raise _corrupt(path, "it does not begin like an artifact")
-    found = line[1].decode()
+    found, sha256 = first_line(path)
     if found != f"{schema}/{SCHEMA_VERSION}":
         raise InputError(
             f"{path} has the schema '{found}' but '{schema}/{SCHEMA_VERSION}' is needed: "
             "run `dvc repro`, which rebuilds it."
         )
-    return line[2].decode()
+    return sha256
+
+
+def first_line(path: Path) -> tuple[str, str]:
+    """What any artifact says of itself: ``<schema>/<version>``, and the SHA-256 of its content.
+
+    Raises:
+        InputError: the file is missing or no artifact.
+    """
+    if not path.is_file():
+        raise unusable_file(path)
+    with path.open("rb", buffering=0) as stream:
+        line = FIRST_LINE.fullmatch(stream.read(USER_BLOCK))
+    if line is None:
+        raise _corrupt(path, "it does not begin like an artifact")
+    return line[1].decode(), line[2].decode()
 
 
 def origin(file: h5py.File, source: str) -> str:
@@ -253,7 +262,8 @@ def check_origin(product: str, recorded: str, source: str, actual: str) -> None:
         )
 
 
-def _no_file(path: Path) -> InputError:
+def unusable_file(path: Path) -> InputError:
+    """The error that there is no regular file at ``path``."""
     if path.is_dir():
         return InputError(f"{path} is a folder, not a file: name the artifact in it.")
     if path.exists():

@@ -1,6 +1,7 @@
-"""The ``pfl`` command: look at what the pipeline made, and let clients leave and join."""
+"""The ``pfl`` command: look at what the pipeline made, check it, use it, change who is in it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -8,20 +9,31 @@ import typer
 from rich.console import Console
 
 from pfl.commands import membership
-from pfl.errors import InputError
+from pfl.commands.compare import compare
+from pfl.commands.export import export
+from pfl.commands.flags import Json
+from pfl.commands.group import Commands
+from pfl.commands.inspect import inspect
+from pfl.commands.predict import predict
+from pfl.commands.verify import verify
 from pfl.reports import load_report
 from pfl.results import comparison_table, heads_note, heads_table
 
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=True)
-for command in (membership.forget, membership.join, membership.upload):
+app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=True)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    inspect,
+    verify,
+    predict,
+    export,
+    compare,
+    membership.forget,
+    membership.join,
+    membership.upload,
+)
+for command in COMMANDS:
     app.command()(command)
-
-
-@app.callback()
-def commands() -> None:
-    """Look at what the pipeline made, and let clients leave and join."""
 
 
 @app.command()
@@ -30,17 +42,9 @@ def results(
     comparison: Annotated[
         Path, typer.Option(help="Folder of the comparison; shown if it exists.")
     ] = COMPARISON,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the accuracy of FedHiP's heads and of all methods, and where the files are."""
-    try:
-        _show(report, comparison, as_json)
-    except InputError as error:
-        typer.secho(f"Error: {error}", err=True, fg="red")
-        raise SystemExit(1) from error
-
-
-def _show(report: Path, comparison: Path, as_json: bool) -> None:
     path, beside = report / "metrics.json", comparison / "comparison.json"
     metrics = load_report(path)
     methods = load_report(beside) if beside.exists() else None

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from pfl.artifacts import create, origin, put, read, reading, recorded_sha256
+from pfl.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -98,3 +99,16 @@ def read_clients(path: Path) -> Clients:
 
 def _read_deal(group: h5py.Group, index_sha256: str) -> Deal:
     return Deal(read(group, "sample"), read(group, "offset"), read(group, "count"), index_sha256)
+
+
+def check_number(client: int, clients: int) -> None:
+    """Refuse the number of a client that is not one of K.
+
+    Raises:
+        InputError: it is not in 0 … K-1.
+    """
+    if not 0 <= client < clients:
+        raise InputError(
+            f"There is no client {client}: the {clients} clients have the numbers 0 to "
+            f"{clients - 1}."
+        )

@@ -1,4 +1,28 @@
-"""The one exception that a user is meant to read."""
+"""The one exception that a user is meant to read, and what to say of the system's own."""
+
+import errno
+
+NO_ACCESS = "Access is denied: make it accessible"
+NO_FOLDER = "A file is where a folder is needed: move it away or name another place"
+# Troubles of the user's disk and names. Other errors of the system are faults of the program.
+TROUBLES = {
+    errno.ENOSPC: "The disk is full: free some space",
+    errno.EDQUOT: "The disk quota is used up: free some space",
+    errno.EFBIG: "The file is too large for its disk or a limit: raise that or name another place",
+    errno.EIO: "The disk fails: check it",
+    errno.EACCES: NO_ACCESS,
+    errno.EPERM: NO_ACCESS,
+    errno.EROFS: NO_ACCESS,
+    errno.ENOENT: "It does not exist, or no more: check the path, and that nothing deletes it",
+    errno.EISDIR: "A folder is where a file is needed: move it away or name another place",
+    errno.ENOTDIR: NO_FOLDER,
+    errno.EEXIST: NO_FOLDER,
+    errno.ENOTEMPTY: "The folder is not empty: move away what is in it",
+    errno.ELOOP: "Its links go in a circle: mend them",
+    errno.ENAMETOOLONG: "The name is too long: choose a shorter one",
+    errno.EMFILE: "Too many files are open: raise the limit (ulimit -n)",
+    errno.ENFILE: "Too many files are open: close other programs",
+}
 
 
 class InputError(ValueError):
@@ -7,3 +31,12 @@ class InputError(ValueError):
     The message is one or two whole sentences: what is wrong, where, and what to do about it.
     Stages and commands print it without a traceback and leave every artifact as it was.
     """
+
+
+def trouble(error: OSError) -> str | None:
+    """A sentence, without its end, on a trouble of the user's disk or names; None for others."""
+    if error.errno not in TROUBLES:
+        return None
+    # Of a renaming that failed, the second name is the one that is meant to stay.
+    place = error.filename2 or error.filename or "A file"
+    return f"{place}: {TROUBLES[error.errno]}"

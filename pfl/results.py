@@ -1,12 +1,12 @@
 """What ``pfl results`` shows: the reports' numbers as tables for a terminal."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
+from pfl.display import UNKNOWN, table
 from pfl.reports import number_at
 from pfl.vocabulary import (
     GLOBAL,
@@ -27,7 +27,6 @@ COLUMNS = {
     "worst-decile": "worst decile",
     GLOBAL_TEST: GLOBAL_TEST,
 }
-UNKNOWN = "–"
 
 
 def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
@@ -40,7 +39,7 @@ def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
         [SYMBOLS[head], *(_percent(number_at(path, metrics, (head, name))) for name in COLUMNS)]
         for head in HEADS
     ]
-    return _table("FedHiP: accuracy in %", ["head", *COLUMNS.values()], rows)
+    return table("FedHiP: accuracy in %", ["head", *COLUMNS.values()], rows)
 
 
 def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
@@ -76,7 +75,7 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
         show = COMPARED[name][1]
         return show(mean) if std is None else f"{show(mean)} ± {show(std)}"
 
-    return _table(
+    return table(
         "All methods: accuracy in % after the last round, mean ± standard deviation over seeds",
         ["method", "seeds", *(COMPARED[name][0] for name in names)],
         [
@@ -92,16 +91,6 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
 
 def _count(path: Path, found: Mapping[str, Any], place: Sequence[str]) -> int:
     return int(number_at(path, found, place) or 0)
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD)
-    for number, heading in enumerate(columns):
-        # Names stay whole on a narrow terminal; numbers are short enough anyway.
-        table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _percent(share: float | None) -> str:

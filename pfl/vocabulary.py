@@ -5,6 +5,8 @@ The tests of a client's model or head: ``local-test``, on the client's own test 
 ``new-test``, on the test samples of all, and ``external-test``, on a group that took no part.
 """
 
+from enum import StrEnum
+
 LOCAL_TEST, GLOBAL_TEST = "local-test", "global-test"
 NEW_TEST, EXTERNAL_TEST = "new-test", "external-test"
 VALIDATION = "validation"
@@ -13,3 +15,11 @@ UPLOAD_BYTES = "upload-bytes"  # what all clients sent in all rounds together
 # FedHiP's heads: L_k, G and P_k.
 LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
 HEADS = (LOCAL, GLOBAL, PERSONALIZED)
+
+
+class HeadKind(StrEnum):
+    """Which head of a client, where one is to be chosen."""
+
+    personalized = PERSONALIZED
+    local = LOCAL
+    shared = GLOBAL

@@ -1,6 +1,5 @@
 """What every stage does around its work: parse flags, log, keep BLAS to one thread, end clearly."""
 
-import errno
 import functools
 import logging
 import math
@@ -11,31 +10,10 @@ from collections.abc import Callable
 import typer
 from threadpoolctl import threadpool_limits
 
-from pfl.errors import InputError
+from pfl.errors import InputError, trouble
 
 log = logging.getLogger("pfl")
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
-NO_ACCESS = "Access is denied: make it accessible"
-NO_FOLDER = "A file is where a folder is needed: move it away or name another place"
-# Troubles of the user's disk and names. Other errors of the system are faults of the program.
-TROUBLES = {
-    errno.ENOSPC: "The disk is full: free some space",
-    errno.EDQUOT: "The disk quota is used up: free some space",
-    errno.EFBIG: "The file is too large for its disk or a limit: raise that or name another place",
-    errno.EIO: "The disk fails: check it",
-    errno.EACCES: NO_ACCESS,
-    errno.EPERM: NO_ACCESS,
-    errno.EROFS: NO_ACCESS,
-    errno.ENOENT: "It does not exist, or no more: check the path, and that nothing deletes it",
-    errno.EISDIR: "A folder is where a file is needed: move it away or name another place",
-    errno.ENOTDIR: NO_FOLDER,
-    errno.EEXIST: NO_FOLDER,
-    errno.ENOTEMPTY: "The folder is not empty: move away what is in it",
-    errno.ELOOP: "Its links go in a circle: mend them",
-    errno.ENAMETOOLONG: "The name is too long: choose a shorter one",
-    errno.EMFILE: "Too many files are open: raise the limit (ulimit -n)",
-    errno.ENFILE: "Too many files are open: close other programs",
-}
 
 
 def run(stage: Callable[..., None]) -> None:
@@ -61,11 +39,10 @@ def run(stage: Callable[..., None]) -> None:
     except InputError as error:
         _stop(str(error))
     except OSError as error:
-        if error.errno not in TROUBLES:
+        sentence = trouble(error)
+        if sentence is None:
             raise
-        # Of a renaming that failed, the second name is the one that is meant to stay.
-        place = error.filename2 or error.filename or "A file of this stage"
-        _stop(f"{place}: {TROUBLES[error.errno]}, and run again. Finished artifacts are intact.")
+        _stop(f"{sentence}, and run again. Finished artifacts are intact.")
 
 
 def finite(value: float) -> float:

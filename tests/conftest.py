@@ -29,3 +29,11 @@ def finished(tmp_path_factory):
     copy_project(folder)
     command(folder, "dvc", "repro")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """All artifacts of a tiny pipeline, for tests that only look; see tests/tiny.py."""
+    from tests.tiny import pipeline  # After the import hook: it imports the library.
+
+    return pipeline(tmp_path_factory.mktemp("tiny") / "project")

@@ -59,7 +59,7 @@ def test_troubles_of_the_disk_are_sentences_that_name_the_file(code, words):
 @pytest.mark.parametrize(
     ("error", "place"),
     [
-        ("OSError(errno.ENOSPC, 'x')", "A file of this stage: The disk is full"),
+        ("OSError(errno.ENOSPC, 'x')", "A file: The disk is full"),
         ("OSError(errno.EISDIR, 'x', 'a.part', None, 'a')", "Error: a: A folder"),
     ],
 )

@@ -1,1 +1,1 @@
-"""The commands of ``pfl``, a file for those that belong together."""
+"""The commands of ``pfl``: flags in, what :mod:`pfl.display` shows out."""

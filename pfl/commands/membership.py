@@ -1,15 +1,12 @@
 """``pfl forget``, ``join`` and ``upload``: clients leave the server's sums, and join them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from threadpoolctl import threadpool_limits
 
 from pfl import membership
-from pfl.errors import InputError
 from pfl.moments import Moments
 from pfl.server import read_sums, write_server
 from pfl.uploads import copy_upload, read_uploads
@@ -30,14 +27,12 @@ SERVER, UPLOADS = Path("data/server.h5"), Path("data/uploads.h5")
 
 def forget(files: Files, out: Out, client: Numbers, server: Server = SERVER) -> None:
     """Take clients out of the server's sums, exactly, and solve for the global head again."""
-    with _sentences():
-        _change(membership.forget, files, client, server, out)
+    _change(membership.forget, files, client, server, out)
 
 
 def join(files: Files, out: Out, client: Numbers, server: Server = SERVER) -> None:
     """Add clients to the server's sums, exactly, and solve for the global head again."""
-    with _sentences():
-        _change(membership.join, files, client, server, out)
+    _change(membership.join, files, client, server, out)
 
 
 def upload(
@@ -46,8 +41,7 @@ def upload(
     uploads: Annotated[Path, typer.Option(help="What every client sent.")] = UPLOADS,
 ) -> None:
     """Copy what one client sent into a file of its own, which `forget` and `join` read faster."""
-    with _sentences():
-        copy_upload(uploads, client, out)
+    copy_upload(uploads, client, out)
 
 
 def _change(
@@ -60,15 +54,4 @@ def _change(
     sent = read_uploads(files, clients)
     summed, beta = read_sums(server)
     changed = change(summed, sent)
-    with threadpool_limits(1):  # As in the stage, whose bytes these are to be.
-        write_server(out, changed, membership.answer(changed, beta), automatic=beta is None)
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Tell of bad input in one sentence, and end with 1."""
-    try:
-        yield
-    except InputError as error:
-        typer.secho(f"Error: {error}", err=True, fg="red")
-        raise SystemExit(1) from error
+    write_server(out, changed, membership.answer(changed, beta), automatic=beta is None)

@@ -1,0 +1,1 @@
+"""What an artifact is, what made it, and what is in it."""

@@ -1,0 +1,73 @@
+"""What the models of a trained method say of themselves, without reading a weight."""
+
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from pfl.artifacts import unusable_file
+from pfl.display import Content
+from pfl.errors import InputError
+
+KEY = "pfl"  # of the metadata, as in :mod:`pfl.checkpoint`, which would load PyTorch
+
+
+def describe_trained(path: Path) -> Content:
+    """Method, settings, rounds, and how much of the models is shared and private.
+
+    Raises:
+        InputError: the file is missing, damaged or of another origin.
+    """
+    if not path.is_file():
+        raise unusable_file(path)
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = json.loads((file.metadata() or {})[KEY])
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
+            last = facts.pop("last")
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise InputError(
+            f"{path} is damaged or holds no models of a trained method ({error!r}): delete it and "
+            "run `dvc repro`, which makes it again."
+        ) from error
+    training = facts.pop("training", {})
+    return {
+        "file": str(path),
+        "what": "the models of a trained method: the server's and the clients'",
+        "made-by": f"train@{facts.get('method')}-{training.get('seed')}",
+        "bytes": path.stat().st_size,
+        "parameters": {**facts, "settings": _line(facts.get("settings")), "holdout": _line(
+            facts.get("holdout"))},
+        "training": training,
+        "entries": [
+            {"shared-entry": name.removeprefix("shared/"), "shape": " × ".join(map(str, shape)),
+             "type": kind}
+            for name, (shape, kind) in shapes.items() if name.startswith("shared/")
+        ],
+        "clients": _clients(shapes, last),
+    }  # fmt: skip
+
+
+def _clients(shapes: dict[str, tuple[list[int], str]], last: list[int]) -> list[dict[str, object]]:
+    """Numbers that each client keeps for itself, and its last round."""
+    kept: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for name, (shape, _) in shapes.items():
+        kind, _, rest = name.partition("/")
+        if kind != "shared":
+            kept[kind, int(rest.partition("/")[0])] += math.prod(shape)
+    return [
+        {
+            "client": k,
+            "last-round": number,
+            "private-numbers": kept["private", k],
+            "numbers-remembered": kept["memory", k],
+        }
+        for k, number in enumerate(last)
+    ]
+
+
+def _line(values: object) -> str | None:
+    return json.dumps(values) if values else None

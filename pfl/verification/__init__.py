@@ -1,0 +1,1 @@
+"""Whether the cached artifacts are whole, current, and consistent with one another."""

@@ -1,0 +1,136 @@
+"""What must hold of the clients' heads: that they solve their systems and give what is reported."""
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from pfl.artifacts import recorded_sha256
+from pfl.clients import read_clients
+from pfl.cores import cores
+from pfl.errors import InputError
+from pfl.evaluation import evaluate, metrics, table
+from pfl.features import open_features
+from pfl.fedhip import Knowledge
+from pfl.heads import Heads, open_heads
+from pfl.index import read_index
+from pfl.members import read_members
+from pfl.moments import Moments
+from pfl.normal_equations import FLOAT32, backward_error, system
+from pfl.origins import Origins
+from pfl.parallel import in_order
+from pfl.project import Project
+from pfl.reports import load_report
+from pfl.server import read_server
+from pfl.uploads import open_uploads
+
+
+def origins(project: Project) -> str:
+    """Heads of all members and nobody else, of the server's shape, made from what is there."""
+    clients = read_clients(project.artifact("clients"))
+    server, features = project.artifact("server"), project.artifact("features")
+    _, knowledge = read_server(server)
+    made = Origins(
+        recorded_sha256(server, "server"), clients.sha256, recorded_sha256(features, "features")
+    )
+    member = read_members(project.artifact("members")).member
+    with open_heads(project.artifact("heads")) as heads:
+        heads.origins.check("heads", made)
+        expected = (clients.train.clients, *knowledge.head.shape)
+        if heads.shape != expected:
+            raise InputError(
+                f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
+                "run `dvc repro personalize`."
+            )
+        families = Counter(one.family.value for one in heads.chosen if one is not None)
+        if [one is not None for one in heads.chosen] != member.tolist():
+            raise InputError(
+                "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
+                "personalize`."
+            )
+    told = ", ".join(f"{count} {name}" for name, count in families.most_common())
+    return f"{member.sum()} clients: {told}"
+
+
+def equations(project: Project) -> str:
+    """Every L_k and P_k solves its normal equations."""
+    _, knowledge = read_server(project.artifact("server"))
+    worst = 0.0
+    with (
+        open_uploads(project.artifact("uploads")) as sent,
+        open_heads(project.artifact("heads")) as heads,
+    ):
+        clients = ((k, sent.of(k)) for k in range(sent.clients))
+        work = lambda item: _errors(heads, knowledge, *item)  # noqa: E731 (one use, below)
+        for client, errors in enumerate(in_order(work, clients, cores())):
+            for name, error in errors.items():
+                worst = max(worst, error)
+                if not error <= FLOAT32:
+                    raise InputError(
+                        f"The {name} head of client {client} in heads.h5 misses its normal "
+                        f"equations by {error:.2g}, relatively, where {FLOAT32:.2g} is allowed: "
+                        "run `dvc repro personalize`."
+                    )
+    return f"largest backward error {worst:.2g}, allowed {FLOAT32:.2g}"
+
+
+def _errors(heads: Heads, server: Knowledge, client: int, own: Moments) -> dict[str, float]:
+    stored = {
+        "local": (heads.chosen_local[client], heads.local(client, client + 1)[0]),
+        "personalized": (heads.chosen[client], heads.personalized(client, client + 1)[0]),
+    }
+    return {
+        name: backward_error(system(one, own, server), head.astype(np.float64))
+        for name, (one, head) in stored.items()
+        if one is not None  # as of a client that left
+    }
+
+
+def accuracies(project: Project) -> str:
+    """The reported accuracies are those that the heads have."""
+    _, knowledge = read_server(project.artifact("server"))
+    with (
+        open_features(project.artifact("features")) as features,
+        open_heads(project.artifact("heads")) as heads,
+    ):
+        index = read_index(project.artifact("index"))
+        held = read_clients(project.artifact("clients"))
+        found = evaluate(index, held, features, knowledge.head, heads, cores())
+    path = project.report / "per_client.csv"
+    _check_table(path, table(found))
+    path = project.report / "metrics.json"
+    reported = load_report(path)
+    for name, value in metrics(found).items():
+        if reported.get(name) != value:
+            raise InputError(
+                f"{path} reports {reported.get(name)} as '{name}', but the heads have {value}: "
+                "run `dvc repro evaluate`."
+            )
+    return "recomputed from the heads: metrics.json and per_client.csv are the same"
+
+
+def _check_table(path: Path, expected: str) -> None:
+    """Name the first client whose reported line is another."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} is missing or damaged ({error}): run `dvc repro evaluate`."
+        ) from error
+    if text == expected:
+        return
+    lines = zip(csv.DictReader(io.StringIO(text)), csv.DictReader(io.StringIO(expected)))  # noqa: B905 (a shorter one is wrong as well)
+    for old, new in lines:
+        if old != new:
+            columns = ", ".join(
+                f"{name} {old.get(name)} for {value}"
+                for name, value in new.items()
+                if old.get(name) != value
+            )
+            raise InputError(
+                f"{path} reports other values than the heads have of client {new['client']} "
+                f"({columns}): run `dvc repro evaluate`."
+            )
+    raise InputError(f"{path} has other lines than there are clients: run `dvc repro evaluate`.")

@@ -1,0 +1,77 @@
+"""The pipeline's stages on a tiny network, run within this process, without DVC."""
+
+import importlib
+import inspect
+import itertools
+import shutil
+from pathlib import Path
+from typing import get_type_hints
+
+import h5py
+import yaml
+from typer.testing import CliRunner
+
+from pfl.artifacts import create, put
+from pfl.cli import app
+from tests.workspace import ROOT, SMALL, change
+
+STAGES = ("prepare", "partition", "extract", "gram", "aggregate", "personalize", "evaluate")
+
+
+def pipeline(folder, values=None, stages=STAGES):
+    """Run stages in ``folder`` with the parameters of params.yaml, ``values`` among them."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(ROOT / "params.yaml", folder)
+    (folder / "data" / "weights").mkdir(parents=True, exist_ok=True)
+    change(folder, SMALL | (values or {}))
+    for stage in stages:
+        run_stage(folder, stage)
+    return folder
+
+
+def run_stage(folder, stage):
+    """Call a stage's function with the files of dvc.yaml and the section of params.yaml."""
+    function = getattr(importlib.import_module(f"stages.{stage}"), stage)
+    words = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][stage]["cmd"].split()
+    files = {
+        flag[2:]: folder / path for flag, path in itertools.pairwise(words) if flag.startswith("--")
+    }
+    section = yaml.safe_load((folder / "params.yaml").read_text()).get(stage, {})
+    hints = get_type_hints(function)
+    values = {name.replace("-", "_"): value for name, value in (files | section).items()}
+    if "scratch" in inspect.signature(function).parameters:
+        values["scratch"] = folder / ".scratch"
+    function(**{name: hints[name](value) for name, value in values.items()})
+
+
+def pfl(*words):
+    """Run a command of ``pfl`` on a wide terminal."""
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "250"})
+
+
+def told(done):
+    """What a command said, in one line."""
+    return " ".join(done.output.split())
+
+
+def flip(path: Path):
+    """Change one byte in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def rewrite(path: Path, schema, name, edit):
+    """Change one dataset and store all anew, with a checksum that is right."""
+    with h5py.File(path) as file:
+        attributes = {k: v.item() if hasattr(v, "item") else v for k, v in file.attrs.items()}
+        found = {}
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    edit(found[name])
+    with create(path, schema, attributes, packages=()) as file:
+        for key, values in found.items():
+            put(file, key, values)
