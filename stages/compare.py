@@ -38,4 +38,4 @@ def compare(
 
 
 if __name__ == "__main__":
-    run(compare)
+    run(compare, "report")

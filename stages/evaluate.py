@@ -61,4 +61,4 @@ def _title(result: Evaluation) -> str:
 
 
 if __name__ == "__main__":
-    run(evaluate)
+    run(evaluate, "report")
