@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from pfl.errors import InputError
 from pfl.report.figure import Figure
 from pfl.report.table import Table
 
@@ -74,3 +76,19 @@ class Page:
 def render(page: Page) -> str:
     """The page as HTML: the same for the same content."""
     return TEMPLATES.get_template("page.html.jinja").render(page=page)
+
+
+def insert(html: str, section: Section) -> str:
+    """A page of :func:`render` with one more section before its last, and a link to it.
+
+    Raises:
+        InputError: ``html`` is no such page.
+    """
+    body = TEMPLATES.get_template("section.html.jinja").render(section=section)
+    link = Markup('<li><a href="#{}">{}</a></li>').format(section.id, section.title)
+    for before, new in (("<section ", f"{body}\n"), ("<li><a href=", f"{link}\n")):
+        head, found, last = html.rpartition(before)
+        if not found:
+            raise InputError("The report is of another form: run `dvc repro`, which makes it.")
+        html = f"{head}{new}{found}{last}"
+    return html
