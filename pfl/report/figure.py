@@ -56,8 +56,8 @@ def _inline(text: str, name: str, alt: str) -> Markup:
     opening, rest = text[start:].split(">", 1)
     width = WIDTH.search(opening)
     opening = re.sub(r' (?:width|height|xmlns:xlink|xmlns|version)="[^"]*"', "", opening)
-    label = f' role="img" aria-labelledby="{name}-title"'
+    label = f' role="img" aria-labelledby="{name}-alt"'
     label += f' style="max-width: {width[1]}"' if width else ""
-    title = f'<title id="{name}-title">{escape(alt)}</title>'
+    title = f'<title id="{name}-alt">{escape(alt)}</title>'
     # An SVG file of this project: matplotlib has escaped what is in it.
     return Markup(f"{opening}{label}>{title}{rest.replace('xlink:href', 'href')}")

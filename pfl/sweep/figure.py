@@ -36,7 +36,8 @@ def draw_sweep(path: Path, found: Sweep) -> None:
                 _curve(axes, [p for p in points if p.value in numbers], color, dash, metric)
                 _levels(axes, [p for p in points if p.value in words], color, metric)
             else:
-                places: dict[Value, int] = {v: x for x, v in enumerate([*numbers, *words])}
+                values: list[Value] = [*numbers, *words]
+                places = {value: x for x, value in enumerate(values)}
                 _marks(axes, points, [places[p.value] for p in points], color, metric)
                 axes.set_xticks(range(len(places)), [_text(value) for value in places])
                 axes.margins(x=0.15)
