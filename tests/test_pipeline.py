@@ -17,7 +17,7 @@ from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_p
 pytestmark = pytest.mark.slow
 
 TRAIN = "train@fedavg-0"  # the one run of these copies
-HEADS = ["personalize", "evaluate", "compare"]
+HEADS = ["personalize", "evaluate", "compare", "report"]
 FEATURES = ["gram", "leakage", "aggregate", *HEADS]
 AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
@@ -25,7 +25,7 @@ AFTER = {
     "extract": {"extract", *FEATURES},
     "aggregate": {"aggregate", *HEADS},
     "personalize": {*HEADS},
-    "rounds": {TRAIN, "compare"},
+    "rounds": {TRAIN, "compare", "report"},
 }
 # Where the first stage to run is not the section's name.
 FIRST = {"rounds": TRAIN, "compare.methods": "train@local-0", "compare.seeds": "train@fedavg-1"}
@@ -168,7 +168,8 @@ def test_a_parameter_reruns_its_descendants_only(project, key, value, report):
     assert (len(done), set(done)) == (len(set(done)), AFTER[key.split(".")[0]])
     after = contents(project)
     assert before.keys() == after.keys()
-    for changed in (f"reports/{report}/per_client.csv", "reports/comparison/comparison.csv"):
+    comparison, page = "reports/comparison/comparison.csv", "reports/index.html"
+    for changed in (f"reports/{report}/per_client.csv", comparison, page):
         assert before[changed] != after[changed]
     (project / "params.yaml").write_text(parameters)
     assert ran(command(project, "dvc", "repro")) == []

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pfl.report.clients import against, clients_table, read_clients_csv
 from pfl.report.comparison import comparison_table
 from pfl.report.content import Sources, page
 from pfl.report.figure import load_figure
+from pfl.report.leakage import ATTACKS
 from pfl.report.page import render
 from tests.test_figures import draw_all
 
@@ -170,12 +172,14 @@ def test_leakage_appears_when_it_is_there(sources, tmp_path):
     assert 'id="leakage"' not in render(page(sources, "footer"))
     folder = tmp_path / "leakage"
     folder.mkdir()
-    shutil.copy(tmp_path / "fedhip" / "gain.png", folder / "leakage.png")
-    with_it = Sources(**{**vars(sources), "leakage": folder})
-    text = render(page(with_it, "footer"))
+    shutil.copy(tmp_path / "fedhip" / "gain.svg", folder / "leakage.svg")
+    told = {name: {"clients": 2, "samples": 10_000 + i} for i, name in enumerate(ATTACKS)}
+    (folder / "metrics.json").write_text(json.dumps({"clients": 3, "samples": 20_000, **told}))
+    text = render(page(replace(sources, leakage=folder), "footer"))
     assert 'id="leakage"' in text
-    assert "data:image/png;base64," in text
-    assert Document(text).unlabeled == []
+    assert Document(text).unnamed == []
+    for number in ("10,000", "10,004", "3 uploads, 20,000"):
+        assert number in text
 
 
 @pytest.mark.parametrize("name", ["fedhip/per_client.csv", "comparison/rounds.svg"])

@@ -8,6 +8,7 @@ from typing import Any
 from pfl.report.clients import against, clients_table, read_clients_csv, total
 from pfl.report.comparison import NOTE, comparison_table, label, measures
 from pfl.report.figure import load_figure
+from pfl.report.leakage import leakage_section
 from pfl.report.origin import Attributes, hashes_table, versions_table
 from pfl.report.page import Listing, Notes, Page, Section
 from pfl.reports import load_report, number_at
@@ -55,7 +56,7 @@ def page(sources: Sources, footer: str) -> Page:
         _clients(sources, rows, means),
         _rounds(sources, means),
         _paths(sources),
-        *_leakage(sources),
+        *([] if sources.leakage is None else [leakage_section(sources.leakage)]),
         _repeat(sources),
     ]
     return Page(_title(sources, rows), _SUBTITLE, _numbers(compared_file, compared, means),
@@ -173,16 +174,6 @@ def _paths(sources: Sources) -> Section:
         "is chosen from this figure.",
     )
     return Section("paths", "Accuracy against α and ρ", [], [figure])
-
-
-def _leakage(sources: Sources) -> list[Section]:
-    if sources.leakage is None:
-        return []
-    drawn = sorted(sources.leakage.glob("*.svg")) or sorted(sources.leakage.glob("*.png"))
-    alt = "How well a client's samples can be told from what it sends, client by client."
-    caption = "What an attacker learns from the uploads; reports/leakage has the numbers."
-    figures = [load_figure(path, alt, caption) for path in drawn]
-    return [Section("leakage", "What uploads give away", [], figures)]
 
 
 def _repeat(sources: Sources) -> Section:

@@ -1,6 +1,5 @@
-"""Figures as part of a page: SVG in its text, or PNG where there is no SVG."""
+"""Figures as part of a page: SVG in its text."""
 
-import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,21 +31,18 @@ class Figure:
 
 
 def load_figure(path: Path, alt: str, caption: str) -> Figure:
-    """The figure that a stage drew; ``path`` is its SVG or PNG file.
+    """The figure that a stage drew as the SVG file ``path``.
 
     Raises:
         InputError: the file is missing.
     """
     try:
-        data = path.read_bytes()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(
             f"{path} is missing ({error}): run `dvc repro`, which makes it."
         ) from error
-    if path.suffix == ".svg":
-        return Figure(_inline(data.decode(), path.stem, alt), alt, caption)
-    source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-    return Figure(Markup('<img src="{}" alt="{}">').format(source, alt), alt, caption)
+    return Figure(_inline(text, path.stem, alt), alt, caption)
 
 
 def _inline(text: str, name: str, alt: str) -> Markup:
