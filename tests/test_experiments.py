@@ -49,7 +49,19 @@ def test_experiments_at_once_and_in_a_queue_rerun_heads_only_and_make_a_sweep(cl
     command(clone, *PFL, "sweep", "personalize.alpha")
     rows = list(csv.DictReader((clone / "reports/sweep/sweep.csv").read_text().splitlines()))
     told = {r["personalize.alpha"]: r for r in rows if r["metric"] == "fedhip.personalized"}
-    assert list(told) == ["1", "10", "100"]
+    assert list(told) == ["1", "10", "100", "auto"]
     assert all(row["experiments"] == "1" for row in told.values())
     assert len({row["mean"] for row in told.values()}) > 1
     assert 'id="sweep"' in (clone / "reports" / "sweep" / "index.html").read_text()
+
+
+def test_dvc_finds_what_was_added_under_raw_and_weights(clone):
+    """It walks no folder that it takes for ignored by Git, and then queued runs lack the data."""
+    for place in ("raw", "weights"):
+        file = clone / "data" / place / "mine.bin"
+        file.write_bytes(place.encode())
+        command(clone, "dvc", "add", str(file))
+        file.unlink()
+    command(clone, "dvc", "checkout", "--allow-missing")
+    for place in ("raw", "weights"):
+        assert (clone / "data" / place / "mine.bin").read_bytes() == place.encode()
