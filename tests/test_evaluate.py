@@ -87,6 +87,8 @@ def test_table_and_metrics_are_those_of_a_plain_loop(folder):
         assert metrics[name]["std"] == pytest.approx(np.std(known), abs=1e-6)
         assert metrics[name]["worst-decile"] == pytest.approx(min(known), abs=1e-6)
         assert metrics[name]["global-test"] == pytest.approx(np.mean(pooled), abs=1e-6)
+    brief = json.loads((folder / "report" / "summary.json").read_text())
+    assert brief == {"fedhip": {n: metrics[n]["mean"] for n in ("local", "global", "personalized")}}
 
 
 def test_clients_without_test_samples_are_counted_and_left_empty(folder):
