@@ -28,13 +28,11 @@ def report(
     fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
     runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
     comparison: Annotated[Path, typer.Option(help="Folder of the comparison.")],
+    leakage: Annotated[Path, typer.Option(help="Folder of the leakage's report.")],
     parameters: Annotated[
         list[str], typer.Option(help="FILE:SECTION of parameters to show; may be given again.")
     ],
     out: Annotated[Path, typer.Option(help="Output: the page.")],
-    leakage: Annotated[
-        Path | None, typer.Option(help="Folder of the leakage's report, if there is one.")
-    ] = None,
 ) -> None:
     """Put the data, all results and what is needed to repeat them on one page."""
     artifacts = {

@@ -21,7 +21,6 @@ SECTION = {"train": "rounds"}
 SHOWN = ["prepare", "partition", "extract", "aggregate", "personalize", "compare", "rounds"]
 OWN_SECTION = {"train": ["train.${item.method}"], "report": SHOWN}
 READER = "stages/_section.py"  # the one file that reads such a section
-OPTIONAL = {"scratch", "leakage"}
 PARSERS = ("yaml", "ruamel", "dvc")
 stages = pytest.mark.parametrize("stage", STAGES)
 
@@ -57,7 +56,7 @@ def test_flags_and_parameters_are_the_same(stage):
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.default is not inspect.Parameter.empty
     }
-    assert optional <= OPTIONAL, "params.yaml is the one home of default values"
+    assert optional <= {"scratch"}, "params.yaml is the one home of default values"
     section = SECTION.get(stage, stage)
     assert flags - from_files - optional == set(PARAMS.get(section, {}))
     declared = [section] if section in PARAMS else []

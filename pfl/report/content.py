@@ -25,7 +25,7 @@ class Sources:
         partition: folder of the partition's report.
         fedhip: folder of FedHiP's report.
         comparison: folder of the comparison.
-        leakage: folder of the leakage's report, if there is one.
+        leakage: folder of the leakage's report.
         artifacts: what index, clients, features, server and heads say of themselves.
         parameters: the parameters as YAML.
     """
@@ -33,7 +33,7 @@ class Sources:
     partition: Path
     fedhip: Path
     comparison: Path
-    leakage: Path | None
+    leakage: Path
     artifacts: Mapping[str, Attributes]
     parameters: str
 
@@ -56,7 +56,7 @@ def page(sources: Sources, footer: str) -> Page:
         _clients(sources, rows, means),
         _rounds(sources, means),
         _paths(sources),
-        *([] if sources.leakage is None else [leakage_section(sources.leakage)]),
+        leakage_section(sources.leakage),
         _repeat(sources),
     ]
     return Page(_title(sources, rows), _SUBTITLE, _numbers(compared_file, compared, means),
