@@ -184,7 +184,8 @@ def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monke
         return {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
 
     first = outputs()
-    assert set(first) == {"metrics.json", "per_client.csv", "accuracy.png", "gain.png", "path.png"}
+    figures = {f"{name}.{kind}" for name in ("accuracy", "gain", "path") for kind in ("png", "svg")}
+    assert set(first) == {"metrics.json", "summary.json", "per_client.csv"} | figures
     assert outputs() == first
     monkeypatch.setattr(evaluation, "BLOCK_BYTES", 4 * WIDTH * 7)
     monkeypatch.setattr("stages.evaluate.cores", lambda: 3)

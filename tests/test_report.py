@@ -43,7 +43,7 @@ COMPARISON = {
 }  # fmt: skip
 CLIENTS = """client,train,test,classes,family,alpha,beta,rho,local-beta,local,global,personalized
 0,10,4,2,fedhip,10.000000,1.000000,,1.000000,0.500000,0.750000,1.000000
-1,1200,4,3,anchored,,,100.000000,1.000000,0.750000,0.500000,0.750000
+1,1200,4,3,anchored,,,5623.413252,1.000000,0.750000,0.500000,0.750000
 2,30,0,1,local,,2.000000,,2.000000,,,
 """
 
@@ -167,7 +167,7 @@ def test_gains_are_counted_over_clients_with_test_samples(sources):
     assert "better for 1, equal for 1 and worse for 0 of 2" in against(rows, "local")
     assert "better for 2, equal for 0 and worse for 0 of 2" in against(rows, "global")
     cells = [[cell.text for cell in row] for row in clients_table(rows).rows]
-    assert [row[4] for row in cells] == ["fedhip, α 10, β 1", "anchored, ρ 100", "local, β 2"]
+    assert [row[4] for row in cells] == ["fedhip, α 10, β 1", "anchored, ρ 5,620", "local, β 2"]
     assert [row[-1] for row in cells] == ["+25.0", "0.0", "–"]
 
 

@@ -66,8 +66,13 @@ def clients_table(rows: Sequence[Row]) -> Table:
 
 def _choice(row: Row) -> str:
     """Family and parameters of a personalized head."""
-    values = [f"{sign} {float(row[name]):.3g}" for name, sign in PARAMETERS.items() if row[name]]
+    values = [f"{sign} {_three(row[name])}" for name, sign in PARAMETERS.items() if row[name]]
     return ", ".join([row["family"], *values])
+
+
+def _three(text: str) -> str:
+    """A number by its first three digits."""
+    return f"{float(f'{float(text):.3g}'):,.10g}"
 
 
 def _percent(text: str) -> str:

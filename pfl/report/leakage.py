@@ -42,5 +42,5 @@ def leakage_section(folder: Path) -> Section:
     alt = "; ".join(f"{words}: {found} samples" for words, _, found in rows)
     caption = "What each upload exposes; reports/leakage tells it client by client."
     figure = load_figure(folder / "leakage.svg", alt, caption)
-    text = "Sums hide no single sample by themselves: what the server can tell from what it got."
+    text = "What a server can work out from each client's Gram matrix and cross-moment."
     return Section("leakage", "What uploads give away", [text], [table, figure])
