@@ -45,6 +45,7 @@ CLIENTS = """client,train,test,classes,family,alpha,beta,rho,local-beta,local,gl
 0,10,4,2,fedhip,10.000000,1.000000,,1.000000,0.500000,0.750000,1.000000
 1,1200,4,3,anchored,,,5623.413252,1.000000,0.750000,0.500000,0.750000
 2,30,0,1,local,,2.000000,,2.000000,,,
+3,5,2,1,,,,,,,,
 """
 
 
@@ -145,9 +146,9 @@ def test_the_numbers_are_those_of_the_sources(sources):
     words = " ".join("".join(Document(render(page(sources, "footer"))).words).split())
     for number in ("50.0%", "60.0%", "70.0%", "70.0 ± 1.0", "91.2 ± 2.0", "2.0 ± 0.0"):
         assert number in words
-    assert "1,240 training and 8 test samples" in words
+    assert "1,245 training and 10 test samples" in words
     assert "scheme iid (seed 7)" in words
-    assert "10 to 1,200 training samples of 1 to 3 classes" in words
+    assert "5 to 1,200 training samples of 1 to 3 classes" in words
     assert "c" * 64 in words
     assert "partition: seed: 7" in words
 
@@ -167,8 +168,13 @@ def test_gains_are_counted_over_clients_with_test_samples(sources):
     assert "better for 1, equal for 1 and worse for 0 of 2" in against(rows, "local")
     assert "better for 2, equal for 0 and worse for 0 of 2" in against(rows, "global")
     cells = [[cell.text for cell in row] for row in clients_table(rows).rows]
-    assert [row[4] for row in cells] == ["fedhip, α 10, β 1", "anchored, ρ 5,620", "local, β 2"]
-    assert [row[-1] for row in cells] == ["+25.0", "0.0", "–"]
+    assert [row[4] for row in cells] == [
+        "fedhip, α 10, β 1",
+        "anchored, ρ 5,620",
+        "local, β 2",
+        "left",
+    ]
+    assert [row[-1] for row in cells] == ["+25.0", "0.0", "–", "–"]
 
 
 def test_each_attack_on_uploads_is_told(sources):

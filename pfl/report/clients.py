@@ -45,7 +45,7 @@ def against(rows: Sequence[Row], other: str) -> str:
     equal = len(pairs) - better - worse
     return (
         f"Against the {other} head the personalized one is better for {better}, equal for {equal} "
-        f"and worse for {worse} of {len(pairs)} clients with test samples."
+        f"and worse for {worse} of {len(pairs)} clients tested."
     )
 
 
@@ -65,7 +65,9 @@ def clients_table(rows: Sequence[Row]) -> Table:
 
 
 def _choice(row: Row) -> str:
-    """Family and parameters of a personalized head."""
+    """Family and parameters of a personalized head; a client that left has none."""
+    if not row["family"]:
+        return "left"
     values = [f"{sign} {_three(row[name])}" for name, sign in PARAMETERS.items() if row[name]]
     return ", ".join([row["family"], *values])
 
