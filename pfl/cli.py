@@ -62,6 +62,26 @@ def results(
             console.print(f"  {folder / name}", highlight=False)
 
 
+@app.command()
+def sweep(
+    parameter: Annotated[str, typer.Argument(help="Dotted name, as personalize.alpha.")],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("reports/sweep"),
+    report: Annotated[Path, typer.Option(help="The report's page.")] = Path("reports/index.html"),
+) -> None:
+    """Draw accuracy against a parameter over all DVC experiments; docs/sweeps.md."""
+    from pfl.sweep.experiments import experiments
+    from pfl.sweep.page import write_sweep
+    from pfl.sweep.series import sweep as gather
+
+    try:
+        write_sweep(gather(experiments(), parameter), out, report)
+    except InputError as error:
+        typer.secho(f"Error: {error}", err=True, fg="red")
+        raise SystemExit(1) from error
+    for name in sorted(item.name for item in out.iterdir()):
+        typer.echo(out / name)
+
+
 def main() -> None:
     """Run the command."""
     app()

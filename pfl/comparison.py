@@ -141,6 +141,16 @@ def comparison_json(table: Sequence[Compared]) -> str:
     return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
 
+def summary_json(table: Sequence[Compared]) -> str:
+    """Of each trained method the mean local test alone: few columns for `dvc exp show`."""
+    told = {
+        row.method: _known(row.entries[LOCAL_TEST].mean)
+        for row in table
+        if not row.method.startswith("fedhip:")
+    }
+    return json.dumps({"trained": told}, indent=2, allow_nan=False) + "\n"
+
+
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else round(value, DIGITS)
 

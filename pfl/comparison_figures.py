@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -66,22 +67,50 @@ def _panel(axes: Axes, table: Sequence[Compared], name: str) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_rounds(path: Path, curves: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
-    """Draw the local test after each round, mean over seeds, one curve a method."""
+def draw_rounds(
+    path: Path,
+    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
+    upload: Mapping[str, Sequence[Mapping[int, float]]],
+    level: tuple[str, float],
+) -> None:
+    """Draw the local test and what was sent, after each round: mean over seeds, a curve a method.
+
+    Args:
+        path: the PNG file.
+        accuracy: by method and seed, the local test after some rounds.
+        upload: likewise, the bytes that all clients sent in each round.
+        level: name and accuracy of a method without rounds, as a horizontal line.
+    """
+    sent = {method: [_running(run) for run in runs] for method, runs in upload.items()}
 
     def content(figure: Figure) -> None:
-        axes = figure.subplots()
-        for i, (method, runs) in enumerate(curves.items()):
-            rounds = sorted(set.intersection(*(set(run) for run in runs)))
-            means = [sum(run[t] for run in runs) / len(runs) for t in rounds]
-            dash = DASHES[i // len(COLORS) % len(DASHES)]
-            axes.plot(rounds, means, dash, color=COLORS[i % len(COLORS)], label=method)
-        axes.set_title("Local test: mean accuracy of the clients' models after each round")
-        axes.set_xlabel("round")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes.grid(color="0.9")
-        axes.set_axisbelow(True)
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [3, 2]})
+        _lines(left, accuracy)
+        _lines(right, sent)
+        if not math.isnan(level[1]):
+            left.axhline(level[1], color="black", lw=1.2, ls=(0, (5, 2)), label=level[0])
+        left.set_title("Local test: mean over the clients' models")
+        left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        right.set_title("Sent by all clients so far, MiB")
+        right.set_ylim(bottom=0)
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
 
-    draw(path, (8.0, 4.5), content)
+    draw(path, (11.0, 4.5), content)
+
+
+def _running(run: Mapping[int, float]) -> dict[int, float]:
+    """Bytes of each round, as MiB up to each round."""
+    return dict(zip(run, (total / 2**20 for total in accumulate(run.values())), strict=True))
+
+
+def _lines(axes: Axes, curves: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
+    for i, (method, runs) in enumerate(curves.items()):
+        rounds = sorted(set.intersection(*(set(run) for run in runs)))
+        means = [sum(run[t] for run in runs) / len(runs) for t in rounds]
+        dash = DASHES[i // len(COLORS) % len(DASHES)]
+        axes.plot(rounds, means, dash, color=COLORS[i % len(COLORS)], label=method)
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)

@@ -4,8 +4,9 @@
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
@@ -141,7 +142,7 @@ def _test_blocks(
         yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
 
 
-def metrics(result: Evaluation) -> dict[str, object]:
+def metrics(result: Evaluation) -> dict[str, Any]:
     """Few numbers for all clients together, fit for JSON: rounded, null where unknown.
 
     Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
@@ -150,7 +151,7 @@ def metrics(result: Evaluation) -> dict[str, object]:
     numbers but ``clients-left-out`` are of the clients that did not leave.
     """
     samples, stayed = result.tested, result.stayed
-    told: dict[str, object] = {}
+    told: dict[str, Any] = {}
     for name, values in result.own.items():
         summary = summarize(values, samples)
         told[name] = {
@@ -166,6 +167,11 @@ def metrics(result: Evaluation) -> dict[str, object]:
     told["clients-without-test"] = int((samples[stayed] == 0).sum())
     told["clients-left-out"] = int((~stayed).sum())
     return told
+
+
+def brief(told: Mapping[str, Any]) -> dict[str, object]:
+    """Of :func:`metrics` the mean of each kind of head alone: few columns for `dvc exp show`."""
+    return {"fedhip": {name: told[name]["mean"] for name in HEADS}}
 
 
 def _rounded(value: float) -> float | None:

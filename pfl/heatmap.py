@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -14,6 +14,8 @@ from pfl.canvas import COLORS, draw, ticks
 
 NAMED = 25  # classes that are named, not numbered
 NUMBERED = 150  # cells that carry their number
+# From nothing, so that the ground shows, to full blue: readable on white and on dark.
+DEPTH = LinearSegmentedColormap.from_list("depth", [f"{COLORS[0]}00", COLORS[0]])
 CELLS = 250  # cells across and down that still can be told apart
 
 
@@ -66,7 +68,7 @@ def _heat(
     image = axes.imshow(
         cells.T,
         aspect="auto",
-        cmap="Blues",
+        cmap=DEPTH,
         norm=PowerNorm(0.5, 0, top),
         extent=(-0.5, edge[0], edge[1], -0.5),
         interpolation="nearest",

@@ -1,11 +1,14 @@
 """What every stage does around its work: parse flags, log, keep BLAS to one thread, end clearly."""
 
 import functools
+import inspect
 import logging
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from threadpoolctl import threadpool_limits
@@ -13,27 +16,25 @@ from threadpoolctl import threadpool_limits
 from pfl.errors import InputError, trouble
 
 log = logging.getLogger("pfl")
+Quiet = Annotated[
+    bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
+]
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
 
 
-def run(stage: Callable[..., None]) -> None:
-    """Run a stage function as a command whose flags are the function's signature.
+def run(stage: Callable[..., None], *outputs: str) -> None:
+    """Run a stage function as a command whose flags are the function's signature, and ``--quiet``.
 
     Exit codes: 0 done, 1 the input cannot be used (one sentence on stderr), 2 a flag is wrong.
     BLAS gets one thread: results then do not depend on the number of cores, and stages that
     want more cores use processes or threads over clients or batches.
+
+    Args:
+        stage: the function.
+        outputs: names of its parameters that are files or folders it writes, told at the end.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-
-    @functools.wraps(stage)
-    def command(*args: object, **kwargs: object) -> None:
-        start = time.monotonic()
-        with threadpool_limits(1):
-            stage(*args, **kwargs)
-        log.info("Done in %.1f s.", time.monotonic() - start)
-
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(command)
+    app.command()(_command(stage, outputs))
     try:
         app()
     except InputError as error:
@@ -43,6 +44,41 @@ def run(stage: Callable[..., None]) -> None:
         if sentence is None:
             raise
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
+
+
+def _command(stage: Callable[..., None], outputs: Sequence[str]) -> Callable[..., None]:
+    """The stage with a flag ``--quiet``, and a line at its end on what it wrote and how long."""
+
+    @functools.wraps(stage)
+    def command(*, quiet: bool, **flags: Any) -> None:
+        level = logging.WARNING if quiet else logging.INFO
+        logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+        start = time.monotonic()
+        with threadpool_limits(1):
+            stage(**flags)
+        wrote = " and ".join(_told(flags[name]) for name in outputs)
+        log.info("%s in %.1f s.", f"Wrote {wrote}" if wrote else "Done", time.monotonic() - start)
+
+    signature = inspect.signature(stage, eval_str=True)
+    own = inspect.Parameter(
+        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+    )
+    parameters = [*signature.parameters.values(), own]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _told(path: Path) -> str:
+    """A file and its size, or a folder and how many files are in it."""
+    if path.is_dir():
+        return f"{path} ({sum(item.is_file() for item in path.rglob('*'))} files)"
+    size, unit = float(path.stat().st_size), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{path} ({size:.4g} {unit})"
 
 
 def finite(value: float) -> float:

@@ -5,6 +5,7 @@ DVC does not put the section of a matrix's item into a command. So the command n
 that DVC does not watch.
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +35,10 @@ def read_section(place: str) -> dict[str, object]:
             f"The section '{section}' of {name} is {found}, and must be names with values."
         )
     return found or {}
+
+
+def section_text(sections: dict[str, object]) -> str:
+    """Sections as they stand in a parameter file."""
+    stream = io.StringIO()
+    YAML(pure=True).dump(sections, stream)
+    return stream.getvalue()

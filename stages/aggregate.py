@@ -74,4 +74,4 @@ def _secure_total(sent: Uploads, clients: Sequence[int], neighbors: int | None) 
 
 
 if __name__ == "__main__":
-    run(aggregate)
+    run(aggregate, "out")

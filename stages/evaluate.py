@@ -9,7 +9,7 @@ import typer
 from pfl.artifacts import recorded_sha256, write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
-from pfl.evaluation import Evaluation, metrics, table
+from pfl.evaluation import Evaluation, brief, metrics, table
 from pfl.evaluation import evaluate as measure
 from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
@@ -31,7 +31,7 @@ def evaluate(
     heads: Annotated[Path, typer.Option(help="The clients' local and personalized heads.")],
     report: Annotated[
         Path,
-        typer.Option(help="Output folder: metrics.json, per_client.csv and figures."),
+        typer.Option(help="Output folder: metrics.json, summary.json, per_client.csv and figures."),
     ],
 ) -> None:
     """Test all heads on each client's own test samples and on everybody's."""
@@ -42,9 +42,9 @@ def evaluate(
         own.origins.check("heads", given)
         result = measure(samples, held, rows, knowledge.head, own, cores())
         paths = accuracy_paths(samples, held, rows, knowledge, result.stayed, cores())
-    write_text(
-        report / "metrics.json", json.dumps(metrics(result), indent=2, allow_nan=False) + "\n"
-    )
+    told = metrics(result)
+    for name, part in (("metrics.json", told), ("summary.json", brief(told))):
+        write_text(report / name, json.dumps(part, indent=2, allow_nan=False) + "\n")
     write_text(report / "per_client.csv", table(result))
     draw_accuracy(report / "accuracy.png", result.own, _title(result))
     baselines = {name: result.own[name] for name in (GLOBAL, LOCAL)}
@@ -61,4 +61,4 @@ def _title(result: Evaluation) -> str:
 
 
 if __name__ == "__main__":
-    run(evaluate)
+    run(evaluate, "report")

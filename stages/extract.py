@@ -166,4 +166,4 @@ def _or_auto(kind: type[Number], text: str, flag: str) -> Number | None:
 
 
 if __name__ == "__main__":
-    run(extract)
+    run(extract, "out")

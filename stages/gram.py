@@ -50,4 +50,4 @@ def client_moments(source: Features, held: Deal, samples: Index) -> Iterator[Mom
 
 
 if __name__ == "__main__":
-    run(gram)
+    run(gram, "out")

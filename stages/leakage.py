@@ -75,4 +75,4 @@ def together(held: Deal, samples: Index) -> Deal:
 
 
 if __name__ == "__main__":
-    run(leakage)
+    run(leakage, "report")

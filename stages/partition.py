@@ -71,4 +71,4 @@ def counts(held: Clients, classes: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    run(partition)
+    run(partition, "clients_file", "report")

@@ -82,4 +82,4 @@ def personalize(
 
 
 if __name__ == "__main__":
-    run(personalize)
+    run(personalize, "out")

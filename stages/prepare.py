@@ -61,4 +61,4 @@ def summary(name: str, samples: Samples) -> str:
 
 
 if __name__ == "__main__":
-    run(prepare)
+    run(prepare, "images", "index")

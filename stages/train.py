@@ -169,7 +169,7 @@ def _complete(problem: "Problem", held: "Clients", facts: dict[str, Any], places
     processes = cores() if problem.device.type == "cpu" else 1
     with scratch(places.scratch, name, places.key) as folder:
         result = complete(problem, folder, processes, facts["evaluate-every"])
-        told = metrics(problem, result)
+        told = metrics(problem, result) | {"settings": facts["settings"]}
         write_text(places.report / "rounds.csv", rounds_csv(result.history))
         write_text(places.report / "per_client.csv", clients_csv(problem, held, result))
         text = json.dumps(told, indent=2, allow_nan=False)
@@ -178,4 +178,4 @@ def _complete(problem: "Problem", held: "Clients", facts: dict[str, Any], places
 
 
 if __name__ == "__main__":
-    run(train)
+    run(train, "report", "out")

@@ -39,7 +39,7 @@ def is_empty(path):
 
 
 def closure(stage):
-    """All project files with content that `python -m stages.<stage>` may import."""
+    """All project files with content that `python -m stages.<stage>` may import, and templates."""
     todo, seen = [f"stages.{stage}"], set()
     while todo:
         name = todo.pop()
@@ -48,4 +48,6 @@ def closure(stage):
         for path in {source(n) for n in names} - {None} - seen:
             seen.add(path)
             todo.extend(imports(path))
-    return {str(path.relative_to(ROOT)) for path in seen if not is_empty(path)}
+    templates = {file for path in seen for file in (path.parent / "templates").glob("*.*")}
+    code = {path for path in seen if not is_empty(path)}
+    return {str(path.relative_to(ROOT)) for path in code | templates}

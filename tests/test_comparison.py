@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from pfl import comparison_figures
-from pfl.comparison import compare, comparison_csv, comparison_json, rounds_of
+from pfl.comparison import compare, comparison_csv, comparison_json, rounds_of, summary_json
 from pfl.comparison_figures import draw_comparison, draw_rounds
 from pfl.errors import InputError
 from pfl.vocabulary import HEADS
@@ -140,10 +140,21 @@ def test_rounds_are_read_without_empty_cells(reports):
 def test_figures_depend_on_the_numbers_alone(reports, tmp_path):
     for name in ("one", "two"):
         draw_comparison(tmp_path / f"{name}.png", gather(reports))
-        draw_rounds(tmp_path / f"{name}-rounds.png", {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]})
-    for ending in (".png", "-rounds.png"):
+        accuracy = {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]}
+        upload = {"a": [{1: 5e6, 2: 5e6}, {1: 5e6, 2: 6e6}], "b": [{1: 0.0, 2: 0.0}]}
+        draw_rounds(tmp_path / f"{name}-rounds.png", accuracy, upload, ("fedhip", 0.5))
+    for ending in (".png", ".svg", "-rounds.png", "-rounds.svg"):
         first, second = (tmp_path / f"{name}{ending}" for name in ("one", "two"))
         assert first.read_bytes() == second.read_bytes()
         assert first.stat().st_size > 5000
     draw_comparison(tmp_path / "other.png", gather(reports, ("local",)))
     assert (tmp_path / "other.png").read_bytes() != (tmp_path / "one.png").read_bytes()
+
+
+def test_uploads_are_added_up_in_mebibytes():
+    assert comparison_figures._running({1: 2.0**20, 2: 0.0, 4: 2.0**21}) == {1: 1.0, 2: 1.0, 4: 3.0}
+
+
+def test_the_summary_has_the_mean_of_each_trained_method(reports):
+    told = json.loads(summary_json(gather(reports)))
+    assert told == {"trained": {"fedavg": 0.5, "local": 0.7}}

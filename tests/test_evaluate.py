@@ -87,6 +87,8 @@ def test_table_and_metrics_are_those_of_a_plain_loop(folder):
         assert metrics[name]["std"] == pytest.approx(np.std(known), abs=1e-6)
         assert metrics[name]["worst-decile"] == pytest.approx(min(known), abs=1e-6)
         assert metrics[name]["global-test"] == pytest.approx(np.mean(pooled), abs=1e-6)
+    brief = json.loads((folder / "report" / "summary.json").read_text())
+    assert brief == {"fedhip": {n: metrics[n]["mean"] for n in ("local", "global", "personalized")}}
 
 
 def test_clients_without_test_samples_are_counted_and_left_empty(folder):
@@ -182,7 +184,8 @@ def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monke
         return {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
 
     first = outputs()
-    assert set(first) == {"metrics.json", "per_client.csv", "accuracy.png", "gain.png", "path.png"}
+    figures = {f"{name}.{kind}" for name in ("accuracy", "gain", "path") for kind in ("png", "svg")}
+    assert set(first) == {"metrics.json", "summary.json", "per_client.csv"} | figures
     assert outputs() == first
     monkeypatch.setattr(evaluation, "BLOCK_BYTES", 4 * WIDTH * 7)
     monkeypatch.setattr("stages.evaluate.cores", lambda: 3)

@@ -1,4 +1,5 @@
 import warnings
+from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
@@ -39,7 +40,7 @@ def draw_all(folder, clients, classes=7, seed=0):
     baselines = {name: values[name] for name in ("local", "global")}
     draw_gain(folder / "gain.png", values["personalized"], baselines, samples, "personalized")
     draw_paths(folder / "path.png", *chosen(values, seed))
-    return [(folder / f"{name}.png").read_bytes() for name in FIGURES]
+    return [(folder / f"{name}.{kind}").read_bytes() for name in FIGURES for kind in ("png", "svg")]
 
 
 def chosen(values, seed):
@@ -101,3 +102,15 @@ def test_ticks_are_few_and_start_at_zero(count):
     assert values[0] == 0
     assert values[-1] < count
     assert min(count, 8) <= len(values) <= 20
+
+
+def test_an_svg_takes_ink_and_font_from_the_page(tmp_path):
+    draw_all(tmp_path, 5)
+    for name in FIGURES:
+        text = (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
+        root = ElementTree.fromstring(text)
+        assert root.get("fill") == "currentColor"
+        assert root.findall(".//{http://www.w3.org/2000/svg}text")
+        assert "currentColor" in text[100:]
+        assert "#000000" not in text
+        assert "<metadata" not in text

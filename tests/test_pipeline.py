@@ -17,7 +17,7 @@ from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_p
 pytestmark = pytest.mark.slow
 
 TRAIN = "train@fedavg-0"  # the one run of these copies
-HEADS = ["personalize", "evaluate", "compare"]
+HEADS = ["personalize", "evaluate", "compare", "report"]
 FEATURES = ["gram", "leakage", "aggregate", *HEADS]
 AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
@@ -25,7 +25,7 @@ AFTER = {
     "extract": {"extract", *FEATURES},
     "aggregate": {"aggregate", *HEADS},
     "personalize": {*HEADS},
-    "rounds": {TRAIN, "compare"},
+    "rounds": {TRAIN, "compare", "report"},
 }
 # Where the first stage to run is not the section's name.
 FIRST = {"rounds": TRAIN, "compare.methods": "train@local-0", "compare.seeds": "train@fedavg-1"}
@@ -168,7 +168,8 @@ def test_a_parameter_reruns_its_descendants_only(project, key, value, report):
     assert (len(done), set(done)) == (len(set(done)), AFTER[key.split(".")[0]])
     after = contents(project)
     assert before.keys() == after.keys()
-    for changed in (f"reports/{report}/per_client.csv", "reports/comparison/comparison.csv"):
+    comparison, page = "reports/comparison/comparison.csv", "reports/index.html"
+    for changed in (f"reports/{report}/per_client.csv", comparison, page):
         assert before[changed] != after[changed]
     (project / "params.yaml").write_text(parameters)
     assert ran(command(project, "dvc", "repro")) == []
@@ -188,10 +189,13 @@ def test_theorem_3_through_the_pipeline(project):
 
 
 def test_the_secure_sum_gives_the_same_bytes_so_that_nothing_follows(project):
+    """But for the report, which shows the parameters."""
     before = contents(project)
     change(project, {"aggregate.secure": True})
-    assert ran(command(project, "dvc", "repro")) == ["aggregate"]
-    assert contents(project) == before
+    assert ran(command(project, "dvc", "repro")) == ["aggregate", "report"]
+    after = contents(project)
+    assert after.pop("reports/index.html") != before.pop("reports/index.html")
+    assert after == before
 
 
 def test_the_global_head_does_not_depend_on_the_number_of_clients(project):
@@ -279,4 +283,7 @@ def test_the_reports_agree_with_the_artifacts(finished):
     hits = (features[split == 1] @ knowledge.head).argmax(1) == label[split == 1]
     metrics = yaml.safe_load((finished / "reports/fedhip/metrics.json").read_text())
     assert metrics["global"]["global-test"] == pytest.approx(hits.mean(), abs=2e-3)
-    assert "global.global-test" in command(finished, "dvc", "metrics", "show").stdout
+    told = command(finished, "dvc", "metrics", "show", "--json").stdout
+    assert yaml.safe_load(told)[""]["data"]["reports/fedhip/summary.json"]["data"]["fedhip"] == {
+        name: metrics[name]["mean"] for name in ("local", "global", "personalized")
+    }

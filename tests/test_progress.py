@@ -1,9 +1,16 @@
+import contextlib
 import logging
+import os
+import pty
+import re
+import subprocess
+import sys
 
 import pytest
 
 import pfl.progress
 from pfl.progress import progress
+from tests.workspace import ROOT
 
 
 def test_every_item_passes_once_in_order():
@@ -31,3 +38,33 @@ def test_a_failure_in_the_loop_is_not_swallowed():
 
     with pytest.raises(RuntimeError, match="worker died"):
         list(progress(failing(), 2, "img", "extract"))
+
+
+def test_on_a_terminal_a_bar_is_drawn_and_goes_away():
+    """In a pseudo-terminal: the label and the count appear, and the last line is empty again."""
+    code = (
+        "import logging, time\nfrom pfl.progress import progress\n"
+        "logging.basicConfig(level=logging.{level})\n"
+        "for _ in progress(range(4), 40, 'img', 'extract', step=10):\n    time.sleep(0.15)\n"
+    )
+    shown = in_terminal(code.format(level="INFO"))
+    assert "extract" in shown
+    assert re.search(r"[23]0/40", shown)
+    assert "img/s" in shown
+    assert in_terminal(code.format(level="WARNING")) == ""
+
+
+def in_terminal(code):
+    """What a Python program shows on a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=theirs, check=True
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed: all was read
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    return shown.decode()

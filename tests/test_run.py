@@ -1,6 +1,7 @@
 """How a stage meets its user: exit codes and sentences, never a traceback for bad input."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,12 @@ from pfl.cores import cores
 ROOT = Path(__file__).parents[1]
 
 
-def run(body, *flags):
+def run(body, *flags, outputs=()):
     code = (
         "import errno\nfrom typing import Annotated\nimport typer\n"
         "from threadpoolctl import threadpool_info\n"
         "from pfl.errors import InputError\nfrom stages._run import finite, positive, run\n"
-        f"{body}\nrun(stage)\n"
+        f"{body}\nrun(stage, *{outputs!r})\n"
     )
     command = [sys.executable, "-c", code, *flags]
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GOTO_NUM_THREADS")
@@ -118,3 +119,27 @@ def test_blas_has_one_thread_inside_a_stage_whatever_the_environment():
     if cores() > 1:
         outside = "import numpy\nprint({i['num_threads'] for i in threadpool_info()})\n"
         assert run(f"{outside}def stage() -> None:\n    pass").stdout != "{1}\n"
+
+
+WRITING = (
+    "from pathlib import Path\n"
+    "def stage(out: Path, report: Path) -> None:\n"
+    "    out.write_bytes(bytes(2048))\n    report.mkdir()\n"
+    "    (report / 'a').touch()\n    (report / 'b').touch()"
+)
+
+
+def test_a_stage_tells_at_its_end_what_it_wrote_and_how_long_it_took(tmp_path):
+    out, report = tmp_path / "x.h5", tmp_path / "report"
+    done = run(WRITING, str(out), str(report), outputs=("out", "report"))
+    line = rf"Wrote {out} \(2 KiB\) and {report} \(2 files\) in \d+\.\d s\.\n"
+    assert re.fullmatch(line, done.stderr)
+
+
+def test_quiet_leaves_warnings():
+    body = (
+        "import logging\ndef stage() -> None:\n"
+        "    logging.getLogger('pfl').info('told')\n    logging.getLogger('pfl').warning('warned')"
+    )
+    assert run(body, "--quiet").stderr == "warned\n"
+    assert run(body).stderr.startswith("told\nwarned\nDone in")

@@ -246,6 +246,7 @@ def test_help_describes_every_flag(shared):
         "aggregate",
         "personalize",
         "evaluate",
+        "report",
     ):
         words = [sys.executable, "-m", f"stages.{stage}", "--help"]
         done = subprocess.run(words, cwd=shared, env=ENVIRONMENT, capture_output=True, text=True)

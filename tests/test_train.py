@@ -103,6 +103,7 @@ def test_every_method_of_the_parameters_runs(call, tmp_path, method):
     files = call(method)
     told = json.loads(files["metrics.json"])
     assert (told["method"], told["clients"], told["rounds"]) == (method, CLIENTS, 3)
+    assert told["settings"] == PARAMS["train"][method]
     rounds = list(csv.DictReader(files["rounds.csv"].decode().splitlines()))
     assert [row["round"] for row in rounds] == ["1", "2", "3"]
     assert float(rounds[-1]["local-test"]) == pytest.approx(told["local-test"]["mean"], abs=1e-6)

@@ -1,0 +1,88 @@
+"""What each client gains, from FedHiP's ``per_client.csv``."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pfl.errors import InputError
+from pfl.report.table import Table, plain
+from pfl.reports import other_form
+from pfl.results import UNKNOWN
+from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
+
+PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
+Row = Mapping[str, str]
+
+
+def read_clients_csv(path: Path) -> list[dict[str, str]]:
+    """One row a client.
+
+    Raises:
+        InputError: the file is missing or of another form.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            _ = [float(row[name]) for name in HEADS if row[name]]
+            _ = [int(row[name]) for name in ("client", "train", "test", "classes")]
+    except OSError as error:
+        raise InputError(f"{path} is missing: run `dvc repro`, which makes it.") from error
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise other_form(path, f"not one line of numbers a client ({error!r})") from error
+    return rows
+
+
+def total(rows: Sequence[Row], column: str) -> int:
+    """Sum of a column of counts."""
+    return sum(int(row[column]) for row in rows)
+
+
+def against(rows: Sequence[Row], other: str) -> str:
+    """For how many clients P_k is better than another head, equal and worse, as a sentence."""
+    pairs = [(float(row[PERSONALIZED]), float(row[other])) for row in rows if row[other]]
+    better, worse = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
+    equal = len(pairs) - better - worse
+    return (
+        f"Against the {other} head the personalized one is better for {better}, equal for {equal} "
+        f"and worse for {worse} of {len(pairs)} clients tested."
+    )
+
+
+def clients_table(rows: Sequence[Row]) -> Table:
+    """One line a client: sizes, the head it chose, accuracies, and its gain over both others."""
+    return plain(
+        "Accuracy in % on each client's own test samples; gain: of the personalized head over the "
+        "better of the two others, in points.",
+        ["client", "training", "test", "classes", "chosen head", *HEADS, "gain"],
+        [
+            [row["client"], row["train"], row["test"], row["classes"], _choice(row),
+             *(_percent(row[name]) for name in HEADS), _gain(row)]
+            for row in rows
+        ],
+        folded=f"Every client: a table of {len(rows)} lines",
+    )  # fmt: skip
+
+
+def _choice(row: Row) -> str:
+    """Family and parameters of a personalized head; a client that left has none."""
+    if not row["family"]:
+        return "left"
+    values = [f"{sign} {_three(row[name])}" for name, sign in PARAMETERS.items() if row[name]]
+    return ", ".join([row["family"], *values])
+
+
+def _three(text: str) -> str:
+    """A number by its first three digits."""
+    return f"{float(f'{float(text):.3g}'):,.10g}"
+
+
+def _percent(text: str) -> str:
+    return f"{100 * float(text):.1f}" if text else UNKNOWN
+
+
+def _gain(row: Row) -> str:
+    if not row[PERSONALIZED]:
+        return UNKNOWN
+    gain = float(row[PERSONALIZED]) - max(float(row[LOCAL]), float(row[GLOBAL]))
+    return f"{100 * gain:+.1f}" if gain else "0.0"

@@ -1,0 +1,194 @@
+"""What the page tells, section by section, from the files that stages left to be read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pfl.report.clients import against, clients_table, read_clients_csv, total
+from pfl.report.comparison import NOTE, comparison_table, label, measures
+from pfl.report.figure import load_figure
+from pfl.report.leakage import leakage_section
+from pfl.report.origin import Attributes, hashes_table, versions_table
+from pfl.report.page import Listing, Notes, Page, Section
+from pfl.reports import load_report, number_at
+from pfl.vocabulary import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the content comes from.
+
+    Attributes:
+        partition: folder of the partition's report.
+        fedhip: folder of FedHiP's report.
+        comparison: folder of the comparison.
+        leakage: folder of the leakage's report.
+        artifacts: what index, clients, features, server and heads say of themselves.
+        parameters: the parameters as YAML.
+    """
+
+    partition: Path
+    fedhip: Path
+    comparison: Path
+    leakage: Path
+    artifacts: Mapping[str, Attributes]
+    parameters: str
+
+
+def page(sources: Sources, footer: str) -> Page:
+    """All of the report.
+
+    Raises:
+        InputError: a file is missing or of another form.
+    """
+    metrics_file = sources.fedhip / "metrics.json"
+    metrics = load_report(metrics_file)
+    rows = read_clients_csv(sources.fedhip / "per_client.csv")
+    compared_file = sources.comparison / "comparison.json"
+    compared = load_report(compared_file)
+    means = {head: number_at(metrics_file, metrics, (head, "mean")) for head in HEADS}
+    sections = [
+        _data(sources, rows),
+        _methods(sources, compared_file, compared),
+        _clients(sources, rows, means),
+        _rounds(sources, means),
+        _paths(sources),
+        leakage_section(sources.leakage),
+        _repeat(sources),
+    ]
+    return Page(_title(sources, rows), _SUBTITLE, _numbers(compared_file, compared, means),
+                sections, footer)  # fmt: skip
+
+
+_SUBTITLE = (
+    "Accuracy of every client's model on test samples that nothing was trained or chosen with."
+)
+
+
+def _title(sources: Sources, rows: Sequence[Mapping[str, str]]) -> str:
+    clients = "1 client" if len(rows) == 1 else f"{len(rows):,} clients"
+    dataset = sources.artifacts["index"].get("dataset", "data")
+    return f"Personalized federated learning: {dataset}, {clients}"
+
+
+def _numbers(
+    path: Path, compared: Mapping[str, Any], means: Mapping[str, float | None]
+) -> list[tuple[str, str]]:
+    """Means of FedHiP's heads, and of the best of the other methods."""
+    told = [(label(f"fedhip:{head}"), _percent(mean)) for head, mean in means.items()]
+    others = {
+        method: number_at(path, compared, (method, LOCAL_TEST, "mean"))
+        for method in compared
+        if not method.startswith("fedhip:")
+    }
+    known = {method: mean for method, mean in others.items() if mean is not None}
+    if known:
+        best = max(known, key=lambda method: known[method])
+        told.append((f"best trained: {best}", _percent(known[best])))
+    return told
+
+
+def _data(sources: Sources, rows: Sequence[Mapping[str, str]]) -> Section:
+    facts = sources.artifacts["clients"]
+    hidden = ("scheme", "clients", "sha256", "version-")
+    settings = ", ".join(
+        f"{name} {value}" for name, value in facts.items() if not any(x in name for x in hidden)
+    )
+    train, test = total(rows, "train"), total(rows, "test")
+    sizes = sorted(int(row["train"]) for row in rows)
+    classes = sorted(int(row["classes"]) for row in rows)
+    text = (
+        f"{train:,} training and {test:,} test samples, dealt to the clients by the scheme "
+        f"{facts['scheme']} ({settings}). A client holds {sizes[0]:,} to {sizes[-1]:,} training "
+        f"samples of {classes[0]} to {classes[-1]} classes, and its test samples are mixed like "
+        "its training samples."
+    )
+    figure = load_figure(
+        sources.partition / "counts.svg",
+        f"Bars: samples of each of the {len(rows)} clients, {sizes[0]} to {sizes[-1]} for "
+        "training. Below, a heat map of training samples by class and client.",
+        "Above: samples of each client. Below: training samples of each class (rows) that each "
+        "client (columns) holds; the fuller the color, the more.",
+    )
+    return Section("data", "The data and who holds what", [text], [figure])
+
+
+def _methods(sources: Sources, path: Path, compared: Mapping[str, Any]) -> Section:
+    table = comparison_table(path, compared)
+    means = "; ".join(
+        f"{label(method)} {_percent(number_at(path, compared, (method, LOCAL_TEST, 'mean')))}"
+        for method in compared
+    )
+    figure = load_figure(
+        sources.comparison / "comparison.svg",
+        f"One point a method, one panel a test. Local test: {means}.",
+        "The same as points; bars are standard deviations over seeds where a method ran more "
+        "than once.",
+    )
+    notes = Notes([NOTE[name] for name in measures(compared)])
+    return Section("methods", "All methods side by side", [], [table, notes, figure])
+
+
+def _clients(
+    sources: Sources, rows: Sequence[Mapping[str, str]], means: Mapping[str, float | None]
+) -> Section:
+    told = ", ".join(f"{head} {_percent(mean)}" for head, mean in means.items())
+    pairs = [against(rows, other) for other in (LOCAL, GLOBAL)]
+    accuracy = load_figure(
+        sources.fedhip / "accuracy.svg",
+        f"Accuracy of each client's local, global and personalized head. Means: {told}.",
+        "How accuracy is distributed over the clients, for each kind of head.",
+    )
+    gain = load_figure(
+        sources.fedhip / "gain.svg",
+        " ".join(pairs),
+        "The same in pairs: a point above the diagonal is a client that gains by "
+        "personalization. Areas grow with the client's test samples.",
+    )
+    parts = (accuracy, gain, clients_table(rows))
+    return Section("clients", "What each client gains", [" ".join(pairs)], parts)
+
+
+def _rounds(sources: Sources, means: Mapping[str, float | None]) -> Section:
+    level = _percent(means[PERSONALIZED])
+    figure = load_figure(
+        sources.comparison / "rounds.svg",
+        "Left: mean local test of each trained method after each round, with FedHiP's "
+        f"{level} as a horizontal line. Right: bytes sent so far.",
+        "Accuracy and upload against rounds, mean over seeds. The closed form needs one round and "
+        "no training of networks: a horizontal line.",
+    )
+    return Section("rounds", "Learning over the rounds", [], [figure])
+
+
+def _paths(sources: Sources) -> Section:
+    figure = load_figure(
+        sources.fedhip / "path.svg",
+        "Mean accuracy as a curve over alpha on the left and over rho on the right, each client "
+        "a point at its own choice, and the mean of each kind of head as a dashed line.",
+        "If all clients had the same α (left) or ρ (right), accuracy would follow the curve. "
+        "Points are the clients where leave-one-out on their training samples put them; nothing "
+        "is chosen from this figure.",
+    )
+    return Section("paths", "Accuracy against α and ρ", [], [figure])
+
+
+def _repeat(sources: Sources) -> Section:
+    text = (
+        "With these parameters and versions “dvc repro” makes every artifact again, to the same "
+        "bytes on the same kind of machine. “head -1 FILE” shows a file's SHA-256; dvc.lock has "
+        "the hashes of all inputs and results."
+    )
+    parts = (
+        Listing("Parameters", sources.parameters),
+        versions_table(sources.artifacts),
+        hashes_table(sources.artifacts),
+    )
+    return Section("repeat", "To repeat this", [text], parts)
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1%}"

@@ -1,0 +1,1 @@
+"""Sweeps: what the experiments that DVC keeps say about one parameter."""

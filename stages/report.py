@@ -1,0 +1,69 @@
+"""report: one page with all results, that opens anywhere and needs no network."""
+
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.artifacts import write_text
+from pfl.report.content import Sources, page
+from pfl.report.origin import attributes
+from pfl.report.page import render
+from pfl.reports import load_report
+from stages._run import run
+from stages._section import read_section, section_text
+
+FEDHIP = "fedhip:"
+
+
+def report(
+    index: Annotated[Path, typer.Option(help="The sample index.")],
+    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
+    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
+    server: Annotated[Path, typer.Option(help="What the server sent back.")],
+    heads: Annotated[Path, typer.Option(help="The clients' heads.")],
+    partition: Annotated[Path, typer.Option(help="Folder of the partition's report.")],
+    fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
+    runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
+    comparison: Annotated[Path, typer.Option(help="Folder of the comparison.")],
+    leakage: Annotated[Path, typer.Option(help="Folder of the leakage's report.")],
+    parameters: Annotated[
+        list[str], typer.Option(help="FILE:SECTION of parameters to show; may be given again.")
+    ],
+    out: Annotated[Path, typer.Option(help="Output: the page.")],
+) -> None:
+    """Put the data, all results and what is needed to repeat them on one page."""
+    artifacts = {
+        "index": attributes(index, "index"),
+        "clients": attributes(clients_file, "clients"),
+        "features": attributes(features, "features"),
+        "server": attributes(server, "server"),
+        "heads": attributes(heads, "heads"),
+    }
+    shown: dict[str, object] = {name.partition(":")[2]: read_section(name) for name in parameters}
+    shown["train"] = _settings(runs, comparison)
+    sources = Sources(partition, fedhip, comparison, leakage, artifacts, section_text(shown))
+    write_text(out, render(page(sources, _footer())))
+
+
+def _settings(runs: Path, comparison: Path) -> dict[str, object]:
+    """What each compared method alone depends on, as its runs recorded it."""
+    methods = [
+        name for name in load_report(comparison / "comparison.json") if not name.startswith(FEDHIP)
+    ]
+    found = {}
+    for method in methods:
+        path = next(iter(sorted((runs / method).glob("seed-*/metrics.json"))), runs / method)
+        found[method] = load_report(path).get("settings", {})
+    return found
+
+
+def _footer() -> str:
+    version = importlib.metadata.version("pfl-pipeline")
+    return f"Written by pfl-pipeline {version} with Python {platform.python_version()}."
+
+
+if __name__ == "__main__":
+    run(report, "out")
