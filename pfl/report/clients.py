@@ -7,7 +7,7 @@ from pathlib import Path
 from pfl.errors import InputError
 from pfl.report.table import Table, plain
 from pfl.reports import other_form
-from pfl.results import UNKNOWN
+from pfl.display import UNKNOWN
 from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
 PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
