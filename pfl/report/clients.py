@@ -4,10 +4,10 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pfl.display import UNKNOWN
 from pfl.errors import InputError
 from pfl.report.table import Table, plain
 from pfl.reports import other_form
-from pfl.display import UNKNOWN
 from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
 PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
