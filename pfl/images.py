@@ -7,6 +7,10 @@ Two layouts, told apart by the root attribute ``layout``:
 - ``encoded``: dataset ``encoded`` (total,) uint8 holds the files end to end, image i being
   ``encoded[offset[i]:offset[i + 1]]``, with ``offset`` (n + 1,) int64 and ``name`` (n,) text. Kept
   as they came, photographs stay small and lose nothing to a second compression.
+
+Where sites take their pictures differently (:mod:`pfl.skew`), ``site`` (n,) int32 tells each one's,
+and the root attributes ``skew``, ``strength``, ``sites`` and ``skew-seed`` how: readers make the
+change.
 """
 
 import os
@@ -18,7 +22,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 
 from pfl.artifacts import (
     CHUNK_BYTES,
@@ -35,8 +39,9 @@ from pfl.cores import cores
 from pfl.decoding import check, decode
 from pfl.errors import InputError
 from pfl.progress import progress
+from pfl.skew import Kind, Skew
 
-__all__ = ["ImageFiles", "Images", "PixelArray", "decode", "open_images", "write_images"]
+__all__ = ["ImageFiles", "Images", "PixelArray", "Sites", "decode", "open_images", "write_images"]
 
 BATCH_FILES = 64  # read and checked together while preparing: bounds what is held in memory
 THREADS = 8  # that check them: more only wait for the interpreter's lock
@@ -73,25 +78,58 @@ class ImageFiles:
         return ImageFiles(self.root, tuple(self.names[i] for i in order.tolist()))
 
 
+@dataclass(frozen=True)
+class Sites:
+    """Who took each image, and how sites differ."""
+
+    site: Int[np.ndarray, " n"]
+    skew: Skew
+
+
 def write_images(
-    path: Path, source: PixelArray | ImageFiles, attributes: Mapping[str, Attribute]
+    path: Path,
+    source: PixelArray | ImageFiles,
+    attributes: Mapping[str, Attribute],
+    sites: Sites | None = None,
 ) -> None:
     """Store all images of ``source``, in its order, as ``images.h5``.
 
     Files are read a few at a time, and each is decoded once, so that a damaged one stops here and
-    not in the middle of feature extraction.
+    not in the middle of feature extraction. With ``sites``, readers see each image as its site
+    takes it.
 
     Raises:
         InputError: a file is no image, is damaged, or changed meanwhile; it is named.
     """
-    if isinstance(source, PixelArray):
-        with create(path, "images", {**attributes, "layout": "pixels"}) as file:
-            put(file, "pixels", source.pixels)
-        return
+    layout = "pixels" if isinstance(source, PixelArray) else "encoded"
     # Pillow decodes every file here, and whether it can depends on its version.
-    packages = ("numpy", "pillow")
-    with create(path, "images", {**attributes, "layout": "encoded"}, packages) as file:
-        _write_files(file, source)
+    packages = ("numpy",) if isinstance(source, PixelArray) else ("numpy", "pillow")
+    facts = {**attributes, "layout": layout, **_facts(sites)}
+    with create(path, "images", facts, packages) as file:
+        if sites is not None:
+            put(file, "site", sites.site.astype(np.int32))
+        if isinstance(source, PixelArray):
+            put(file, "pixels", source.pixels)
+        else:
+            _write_files(file, source)
+
+
+def _facts(sites: Sites | None) -> dict[str, Attribute]:
+    if sites is None:
+        return {}
+    skew = sites.skew
+    return {"skew": skew.kind.value, "strength": skew.strength, "sites": skew.sites,
+            "skew-seed": skew.seed}  # fmt: skip
+
+
+def _read_sites(file: h5py.File) -> Sites | None:
+    if "site" not in file:
+        return None
+    kind, strength, sites, seed = (
+        file.attrs[name] for name in ("skew", "strength", "sites", "skew-seed")
+    )
+    skew = Skew(Kind(kind), float(strength), int(sites), int(seed))
+    return Sites(read(file, "site"), skew)
 
 
 def _write_files(file: h5py.File, source: ImageFiles) -> None:
@@ -155,6 +193,7 @@ class Images:
         if self.encoded:
             self._offset = read(self._h5, "offset")
             self._names = read_text(self._h5, "name")
+        self._sites = _read_sites(self._h5)
 
     @property
     def _file(self) -> h5py.File:
@@ -176,6 +215,11 @@ class Images:
         """Count of images n."""
         return len(self._offset) - 1 if self.encoded else len(self._file["pixels"])
 
+    @property
+    def decoded(self) -> bool:
+        """Whether Pillow has a part in what :meth:`rgb` gives."""
+        return self.encoded or self._sites is not None
+
     def name(self, sample: int) -> str:
         """What to call a sample in a message: its file's name, or its number."""
         return self._names[sample] if self.encoded else f"sample {sample}"
@@ -183,13 +227,23 @@ class Images:
     def rgb(
         self, start: int, stop: int
     ) -> UInt8[np.ndarray, "b h w 3"] | list[UInt8[np.ndarray, "_ _ 3"]]:
-        """Images ``start`` to ``stop - 1`` in RGB, 0 … 255.
+        """Images ``start`` to ``stop - 1`` in RGB, 0 … 255, as their sites take them.
 
         One array from the pixel layout; a list of arrays of their own sizes from encoded files.
 
         Raises:
             InputError: the artifact is damaged.
         """
+        images = self._rgb(start, stop)
+        if self._sites is None:
+            return images
+        sites, change = self._sites.site[start:stop].tolist(), self._sites.skew.change
+        changed = [change(image, site) for image, site in zip(images, sites, strict=True)]
+        return changed if self.encoded else np.stack(changed)
+
+    def _rgb(
+        self, start: int, stop: int
+    ) -> UInt8[np.ndarray, "b h w 3"] | list[UInt8[np.ndarray, "_ _ 3"]]:
         if not self.encoded:
             pixels = read(self._file, "pixels", slice(start, stop))
             # A grey image is the same value in each of the three channels.

@@ -108,9 +108,9 @@ def _facts(work: "Work", images: Path) -> dict[str, str | int | float]:
 
 
 def _packages(work: "Work") -> tuple[str, ...]:
-    """Distributions whose version may change a feature; Pillow decodes encoded images."""
+    """Distributions whose version may change a feature; Pillow decodes and skews images."""
     stack = ("numpy", "timm", "torch", "torchvision")
-    return (*stack, "pillow") if work.images.encoded else stack
+    return (*stack, "pillow") if work.images.decoded else stack
 
 
 def _key(facts: dict[str, str | int | float], packages: tuple[str, ...]) -> str:

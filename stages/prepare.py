@@ -9,6 +9,7 @@ import typer
 
 from pfl.artifacts import Attribute, recorded_sha256, replacing_all
 from pfl.datasets import Dataset, Request, Samples
+from pfl.datasets.sites import Difference, Settings, as_sites
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
 from pfl.index import write_index
@@ -27,7 +28,18 @@ def prepare(
         float,
         typer.Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists."),
     ],
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut and of the sites.")
+    ],
+    differ: Annotated[
+        Difference, typer.Option(help="How sites differ; sites are the groups of the data.")
+    ],
+    strength: Annotated[
+        float, typer.Option(min=0.0, max=10.0, help="Of the difference; of labels, a share.")
+    ],
+    sites: Annotated[
+        int, typer.Option(min=1, help="How many, where sites differ and the data have no groups.")
+    ],
     images: Annotated[Path, typer.Option(help="Output: every image.")],
     index: Annotated[Path, typer.Option(help="Output: label, split and group of each image.")],
 ) -> None:
@@ -37,12 +49,14 @@ def prepare(
             f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
             "one in [0, 1)."
         )
-    samples = dataset.load(Request(path, download, test_fraction, seed))
+    settings = Settings(differ, strength, sites, seed)
+    loaded = dataset.load(Request(path, download, test_fraction, seed))
+    samples, changed = as_sites(loaded, settings)
     attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}
     with replacing_all(images, index) as (images_part, index_part):
-        write_images(images_part, samples.images, attributes)
+        write_images(images_part, samples.images, attributes, changed)
         listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
-        write_index(index_part, listed, attributes)
+        write_index(index_part, listed, attributes | settings.facts())
     log.info("%s", summary(dataset.value, samples))
 
 

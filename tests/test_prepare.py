@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from pfl.artifacts import check, reading
 from pfl.datasets import Dataset
+from pfl.datasets.sites import Difference
 from pfl.errors import InputError
 from pfl.images import open_images
 from pfl.index import read_index
@@ -23,9 +24,11 @@ DATA = Path(os.environ.get("PFL_TEST_DATA", ROOT.parent / "shared" / "data"))
 DEFAULTS = YAML(typ="safe").load(ROOT / "params.yaml")["prepare"]
 
 
-def make(folder, dataset=Dataset.DIGITS, path=Path("data/raw"), fraction=0.2, seed=0):
+def make(
+    folder, dataset=Dataset.DIGITS, path=Path("data/raw"), fraction=0.2, seed=0, differ="none"
+):
     images, index = folder / "images.h5", folder / "index.h5"
-    prepare(dataset, path, False, fraction, seed, images, index)
+    prepare(dataset, path, False, fraction, seed, Difference(differ), 1.0, 4, images, index)
     return images, index
 
 
