@@ -10,6 +10,7 @@ import numpy as np
 
 from pfl.checkpoint import load_federation, save_federation
 from pfl.ensemble import ClientScores, Scores, score_all, score_clients
+from pfl.errors import InputError
 from pfl.progress import progress
 from pfl.rounds import Federation, Problem, RoundSummary, begin, play_round
 from pfl.vocabulary import LOCAL_TEST, NEW_TEST, UPLOAD_BYTES, VALIDATION
@@ -74,7 +75,11 @@ def _tested(problem: Problem, federation: Federation, history: list[Row], run: R
 def _resume(problem: Problem, path: Path) -> tuple[Federation, list[Row]]:
     if not path.exists():
         return begin(problem), []
-    federation, facts = load_federation(path)
+    try:
+        federation, facts = load_federation(path)
+    except InputError as error:  # It may be made again, and must not be believed.
+        log.warning("The rounds kept so far cannot be used, all are played again: %s", error)
+        return begin(problem), []
     log.info("Going on: %d of %d rounds were finished before.", federation.round,
              problem.training.rounds)  # fmt: skip
     return federation, facts["history"]

@@ -3,6 +3,8 @@
 from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pfl import baselines
 from pfl.checkpoint import load_federation, save_federation
@@ -53,3 +55,23 @@ def test_damage_is_told(tmp_path, damage):
         save_file(dict(federation.shared), path)
     with pytest.raises(InputError, match=r"state\.safetensors is missing, damaged"):
         load_federation(path)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_any_changed_byte_is_noticed(saved, tmp_path_factory, data):
+    whole = bytearray(saved)
+    place = data.draw(st.integers(0, len(whole) - 1))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.mktemp("changed") / "state.safetensors"
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="is missing, damaged"):
+        load_federation(path)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "state.safetensors"
+    federation, _ = play(problem(), rounds=1)
+    save_federation(path, federation, {"history": [{"round": 1}]})
+    return path.read_bytes()

@@ -59,6 +59,23 @@ def test_a_stopped_run_ends_the_same(tmp_path, monkeypatch, make, rounds):
     assert told(resumed) == told(whole)
 
 
+def test_a_damaged_state_is_told_and_not_believed(tmp_path, monkeypatch, caplog):
+    of = problem(baselines.fedavg, normalized=True)
+    whole = complete(of, tmp_path / "whole", 1, 2)
+    folder = tmp_path / "stopped"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(Stopped):
+            complete(of, folder, 1, 2)
+    state = bytearray((folder / STATE).read_bytes())
+    state[-5] ^= 1
+    (folder / STATE).write_bytes(state)
+    again = complete(of, folder, 1, 2)
+    assert "all are played again" in caplog.text
+    assert same(again.federation, whole.federation)
+    assert told(again) == told(whole)
+
+
 def test_the_history_tells_each_round(tmp_path):
     of = problem(baselines.local, rounds=5)
     result = complete(of, tmp_path, 1, 2)
