@@ -14,6 +14,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from pfl.errors import InputError, trouble
+from pfl.locks import only_writer
 
 log = logging.getLogger("pfl")
 Quiet = Annotated[
@@ -22,7 +23,7 @@ Quiet = Annotated[
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
 
 
-def run(stage: Callable[..., None], *outputs: str) -> None:
+def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
     """Run a stage function as a command whose flags are the function's signature, and ``--quiet``.
 
     Exit codes: 0 done, 1 the input cannot be used (one sentence on stderr), 2 a flag is wrong.
@@ -32,9 +33,11 @@ def run(stage: Callable[..., None], *outputs: str) -> None:
     Args:
         stage: the function.
         outputs: names of its parameters that are files or folders it writes, told at the end.
+        alone: whether nothing else may write to the same folders meanwhile. A stage that a killed
+            `dvc repro` left behind could otherwise replace what the next run has made.
     """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(_command(stage, outputs))
+    app.command()(_command(stage, outputs, alone))
     try:
         app()
     except InputError as error:
@@ -46,7 +49,9 @@ def run(stage: Callable[..., None], *outputs: str) -> None:
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
 
 
-def _command(stage: Callable[..., None], outputs: Sequence[str]) -> Callable[..., None]:
+def _command(
+    stage: Callable[..., None], outputs: Sequence[str], alone: bool
+) -> Callable[..., None]:
     """The stage with a flag ``--quiet``, and a line at its end on what it wrote and how long."""
 
     @functools.wraps(stage)
@@ -54,7 +59,8 @@ def _command(stage: Callable[..., None], outputs: Sequence[str]) -> Callable[...
         level = logging.WARNING if quiet else logging.INFO
         logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
         start = time.monotonic()
-        with threadpool_limits(1):
+        folders = {flags[name].parent for name in outputs} if alone else set()
+        with only_writer(folders), threadpool_limits(1):
             stage(**flags)
         wrote = " and ".join(_told(flags[name]) for name in outputs)
         log.info("%s in %.1f s.", f"Wrote {wrote}" if wrote else "Done", time.monotonic() - start)

@@ -178,4 +178,4 @@ def _complete(problem: "Problem", held: "Clients", facts: dict[str, Any], places
 
 
 if __name__ == "__main__":
-    run(train, "report", "out")
+    run(train, "report", "out", alone=False)  # its scratch is locked, for each method and seed
