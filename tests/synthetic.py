@@ -12,6 +12,7 @@ from pfl.origins import UNKNOWN
 from pfl.server import write_server
 
 STEP = 2.0**-8
+PLAIN = (0, 0, "none", 0)  # flags of a stage that reads features as they are
 
 
 def write_federation(folder, clients, width, classes, training, testing, seed=0):

@@ -52,7 +52,7 @@ def write_uploads(folder, factor=1):
 
 def run(folder):
     names = ("index", "clients", "features", "uploads")
-    leakage(*(folder / f"{name}.h5" for name in names), folder / "report")
+    leakage(*(folder / f"{name}.h5" for name in names), folder / "report", *PLAIN)
     rows = list(csv.DictReader((folder / "report" / "per_client.csv").open()))
     return json.loads((folder / "report" / "metrics.json").read_text()), rows
 

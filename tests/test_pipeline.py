@@ -23,12 +23,18 @@ AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
     "partition": {"partition", TRAIN, *FEATURES},
     "extract": {"extract", *FEATURES},
+    "features": {*FEATURES},
     "aggregate": {"aggregate", *HEADS},
     "personalize": {*HEADS},
     "rounds": {TRAIN, "compare", "report"},
 }
 # Where the first stage to run is not the section's name.
-FIRST = {"rounds": TRAIN, "compare.methods": "train@local-0", "compare.seeds": "train@fedavg-1"}
+FIRST = {
+    "features": "gram",
+    "rounds": TRAIN,
+    "compare.methods": "train@local-0",
+    "compare.seeds": "train@fedavg-1",
+}
 OTHER = {
     "prepare.dataset": "mnist",
     "prepare.path": "data/weights",
@@ -48,6 +54,10 @@ OTHER = {
     "extract.batch-size": 32,
     "extract.precision": "bf16",
     "extract.device": "cpu",
+    "features.project": 8,
+    "features.lift": 64,
+    "features.norm": 1.0,
+    "features.seed": 1,
     "aggregate.beta": 10.0,
     "aggregate.leave-out": [1, 3],
     "aggregate.secure": True,
@@ -156,6 +166,7 @@ def would_run(folder, values):
     [
         ("partition.seed", 1, "fedhip"),
         ("extract.image-size", 24, "fedhip"),
+        ("features.lift", 96, "fedhip"),
         ("aggregate.beta", 9.0, "fedhip"),
         ("aggregate.leave-out", [7, 2], "fedhip"),
         ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),

@@ -26,9 +26,16 @@ pytestmark = pytest.mark.slow
 def stage_command(project, stage, **flags):
     """The command of dvc.yaml with the parameters of params.yaml, some flags replaced."""
     load = lambda name: yaml.safe_load((project / name).read_text(encoding="utf-8"))  # noqa: E731
-    words = [w for w in load("dvc.yaml")["stages"][stage]["cmd"].split() if not w.startswith("$")]
-    values = {key.replace("_", "-"): value for key, value in flags.items()}
-    settings = load("params.yaml").get(stage, {}) | values
+    words = load("dvc.yaml")["stages"][stage]["cmd"].split()
+    params = load("params.yaml")
+    settings = {
+        name: value
+        for word in words
+        if word.startswith("$")
+        for name, value in flat(params[word[2:-1]])
+    }
+    words = [word for word in words if not word.startswith("$")]
+    settings |= {key.replace("_", "-"): value for key, value in flags.items()}
     for name, value in settings.items():
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
@@ -39,6 +46,15 @@ def stage_command(project, stage, **flags):
         else:
             words += [f"--{name}", str(value)]
     return [sys.executable, *words[1:]]
+
+
+def flat(section, before=""):
+    """Names and values as DVC makes them flags: those of a section in a section after a dot."""
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def fails(project, stage, **flags):
@@ -103,6 +119,10 @@ BAD = {
     "rho in words": ("personalize", {"rho": "much"}, "'much' must be auto or a finite number"),
     "unknown family": ("personalize", {"family": "best"}, "'best' is not one of"),
     "unknown criterion": ("personalize", {"criterion": "test"}, "'test' is not one of"),
+    "lift below zero": ("gram", {"lift": -1}, "--lift"),
+    "projection in words": ("evaluate", {"project": "few"}, "--project"),
+    "norm of zero": ("gram", {"norm": 0}, "'0' must be none or a finite number above 0"),
+    "norm too small": ("personalize", {"norm": 1e-300}, "set features.norm to"),
     "missing input": ("gram", {"features": "data/gone.h5"}, "data/gone.h5 does not exist"),
     "another artifact": ("gram", {"features": "data/index.h5"}, "'features/1' is needed"),
     "not an artifact": ("evaluate", {"heads": "params.yaml"}, "params.yaml is corrupt"),
