@@ -86,6 +86,11 @@ class Uploads:
     view: Mapping[str, Attribute]
 
     @property
+    def norm(self) -> float:
+        """Length that no sample's features exceed; 0 where none is stated."""
+        return float(self.view.get(f"{VIEW}norm", 0.0))
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """Numbers of the clients in the file, ascending."""
         return tuple(int(name) for name in self.file.get("client", ()))

@@ -12,6 +12,7 @@ import yaml
 
 from stages._run import LARGEST_SEED
 from tests.closure import ROOT, closure, imports, is_empty
+from tests.workspace import flat
 
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -62,7 +63,7 @@ def test_files_in_the_command_are_dependencies_or_outputs(stage):
 def test_flags_and_parameters_are_the_same(stage):
     """A parameter nobody reads, or one that nobody declared, could go stale unnoticed."""
     function = getattr(importlib.import_module(f"stages.{stage}"), stage)
-    flags = {name.replace("_", "-") for name in inspect.signature(function).parameters}
+    flags = set(flags_of(function))
     from_files = {word[2:] for word in words(stage) if word.startswith("--")}
     optional = {
         name.replace("_", "-")
@@ -71,10 +72,19 @@ def test_flags_and_parameters_are_the_same(stage):
     }
     assert optional <= {"scratch"}, "params.yaml is the one home of default values"
     sections = SECTIONS.get(stage, [stage])
-    keys = [key for section in sections for key in PARAMS[section]]
+    keys = [key for section in sections for key, _ in flat(PARAMS[section])]
     assert sorted(flags - from_files - optional) == sorted(keys)
     assert STAGES[stage].get("params", []) == [*sections, *OWN_SECTION.get(stage, [])]
     assert [word[2:-1] for word in words(stage) if SECTION.fullmatch(word)] == sections
+
+
+def flags_of(function):
+    """Names of a stage's flags: those of the parameters, unless an option has its own."""
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        if name != "return":
+            (option,) = hint.__metadata__
+            named = isinstance(option.default, str)
+            yield option.default.removeprefix("--") if named else name.replace("_", "-")
 
 
 @stages

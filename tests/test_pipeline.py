@@ -12,7 +12,7 @@ import yaml
 
 from pfl.artifacts import read, reading
 from pfl.server import read_server
-from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_project, ran
+from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_project, flat, ran
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +62,9 @@ OTHER = {
     "aggregate.leave-out": [1, 3],
     "aggregate.secure": True,
     "aggregate.neighbors": 4,
+    "aggregate.privacy.epsilon": 1.0,
+    "aggregate.privacy.delta": 1e-6,
+    "aggregate.privacy.seed": 1,
     "personalize.family": "anchored",
     "personalize.alpha": 1.0,
     "personalize.beta": 10.0,
@@ -130,15 +133,7 @@ def test_no_temporary_file_is_left(finished):
 
 def test_every_parameter_is_known_to_these_tests():
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    assert OTHER.keys() | ELSEWHERE.keys() == set(dotted(params))
-
-
-def dotted(params, before=""):
-    for name, value in params.items():
-        if isinstance(value, dict):
-            yield from dotted(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}"
+    assert OTHER.keys() | ELSEWHERE.keys() == {name for name, _ in flat(params)}
 
 
 @pytest.mark.parametrize("key", OTHER)

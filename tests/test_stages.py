@@ -18,7 +18,7 @@ from pfl.index import read_index
 from pfl.members import read_members
 from pfl.origins import Origins
 from pfl.uploads import open_uploads
-from tests.workspace import ENVIRONMENT, command, contents
+from tests.workspace import ENVIRONMENT, command, contents, flat
 
 pytestmark = pytest.mark.slow
 
@@ -46,15 +46,6 @@ def stage_command(project, stage, **flags):
         else:
             words += [f"--{name}", str(value)]
     return [sys.executable, *words[1:]]
-
-
-def flat(section, before=""):
-    """Names and values as DVC makes them flags: those of a section in a section after a dot."""
-    for name, value in section.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 def fails(project, stage, **flags):
@@ -119,6 +110,14 @@ BAD = {
     "rho in words": ("personalize", {"rho": "much"}, "'much' must be auto or a finite number"),
     "unknown family": ("personalize", {"family": "best"}, "'best' is not one of"),
     "unknown criterion": ("personalize", {"criterion": "test"}, "'test' is not one of"),
+    "epsilon of zero": ("aggregate", {"privacy.epsilon": 0}, "must be none or a finite number"),
+    "delta of one": (
+        "aggregate",
+        {"privacy.epsilon": 1, "privacy.delta": 1},
+        "aggregate.privacy.delta is 1",
+    ),
+    "a seed in words": ("aggregate", {"privacy.seed": "public"}, "'public' must be secret or"),
+    "privacy without a norm": ("aggregate", {"privacy.epsilon": 1}, "set features.norm"),
     "lift below zero": ("gram", {"lift": -1}, "--lift"),
     "projection in words": ("evaluate", {"project": "few"}, "--project"),
     "norm of zero": ("gram", {"norm": 0}, "'0' must be none or a finite number above 0"),
