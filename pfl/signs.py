@@ -83,8 +83,8 @@ def lift(m: int, size: int, seed: int) -> SignMap:
     Notes:
         Entries are at most 32767 steps, so the step 2^-(15 + ⌈log₂√L⌉) gives ‖F'‖ ≤ 1 whatever the
         samples. The largest eigenvalue of F'ᵀF' is then at most N, and with a ridge β the condition
-        number at most 1 + N/β: β = 1e-6 is 1e-13 of it at the earliest at ten million samples.
-        Dividing by 2^s is explained at :func:`projection`.
+        number at most 1 + N/β, even where some random features are 0 for all samples. So a β as
+        small as 1e-6 is not lost in float64. Dividing by 2^s is explained at :func:`projection`.
     """
     step = 2.0 ** -(15 + _half_log2(size))
     return SignMap(_signs(m, size, seed, 1), _half_log2(m), True, step)

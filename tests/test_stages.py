@@ -23,7 +23,7 @@ from tests.workspace import ENVIRONMENT, command, contents, flat
 pytestmark = pytest.mark.slow
 
 
-def stage_command(project, stage, **flags):
+def stage_command(project, stage, /, **flags):
     """The command of dvc.yaml with the parameters of params.yaml, some flags replaced."""
     load = lambda name: yaml.safe_load((project / name).read_text(encoding="utf-8"))  # noqa: E731
     words = load("dvc.yaml")["stages"][stage]["cmd"].split()
@@ -48,7 +48,7 @@ def stage_command(project, stage, **flags):
     return [sys.executable, *words[1:]]
 
 
-def fails(project, stage, **flags):
+def fails(project, stage, /, **flags):
     """Run a stage that must fail without a traceback and without changing an artifact."""
     before = contents(project)
     done = command(project, *stage_command(project, stage, **flags), check=False)
