@@ -123,9 +123,9 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
     with reading(path, "uploads") as file:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
-        made_from = (origin(file, source) for source in ("features", "clients"))
-        view = {name: value for name, value in facts.items() if name.startswith(VIEW)}
-        yield Uploads(file, int(facts["clients"]), zero, *made_from, view)
+        features, clients = (origin(file, source) for source in ("features", "clients"))
+        view = {name: facts[name].item() for name in facts if name.startswith(VIEW)}
+        yield Uploads(file, int(facts["clients"]), zero, features, clients, view)
 
 
 def read_uploads(paths: Sequence[Path], clients: Sequence[int]) -> list[Moments]:

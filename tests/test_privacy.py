@@ -11,9 +11,10 @@ from pfl.errors import InputError
 from pfl.fedhip import aggregate as solve
 from pfl.gaussian import seeded_bytes
 from pfl.linalg import unpack
+from pfl.membership import answer
 from pfl.moments import moments
 from pfl.privacy import WEIGHT, Privacy, release
-from pfl.server import read_server
+from pfl.server import read_server, read_sums, write_server
 from pfl.uploads import create_uploads
 from stages.aggregate import aggregate
 
@@ -147,28 +148,42 @@ def test_noise_beyond_64_bits_is_refused():
 @pytest.fixture
 def uploads(tmp_path):
     path, sent = tmp_path / "uploads.h5", some_moments(60, 4, 1.0)
-    with create_uploads(path, 1, 4, CLASSES, sent.step, "", {"feature-norm": 1.0}) as file:
+    with create_uploads(path, 1, 4, CLASSES, sent.step, view={"feature-norm": 1.0}) as file:
         file.add(0, sent)
     return path, sent
 
 
+def made_private(path, folder, seed, beta="auto", epsilon="1.0"):
+    """What the stage makes of uploads."""
+    out, members = folder / "s.h5", folder / "m.h5"
+    aggregate(path, out, members, beta, [], False, "auto", epsilon, 1e-5, seed)
+    return out.read_bytes()
+
+
 def test_without_privacy_the_sums_are_exact(uploads, tmp_path):
     path, sent = uploads
-    aggregate(path, tmp_path / "s.h5", "auto", "none", 1e-5, "secret")
-    total, _ = read_server(tmp_path / "s.h5")
-    assert total == sent
+    made = made_private(path, tmp_path, "secret", epsilon="none")
+    assert read_server(tmp_path / "s.h5")[0] == sent
+    write_server(tmp_path / "plain.h5", sent, answer(sent, None), automatic=True)
+    assert (tmp_path / "plain.h5").read_bytes() == made
 
 
-def test_a_seed_gives_equal_bytes_and_secret_noise_does_not(uploads, tmp_path):
+def test_a_seed_gives_equal_bytes_and_secret_noise_does_not(uploads, tmp_path, caplog):
     path, sent = uploads
-    made = []
-    for i, seed in enumerate(["4", "4", "5", "secret", "secret"]):
-        aggregate(path, tmp_path / f"{i}.h5", "auto", "1.0", 1e-5, seed)
-        made.append((tmp_path / f"{i}.h5").read_bytes())
-    assert made[0] == made[1]
+    made = [made_private(path, tmp_path, seed) for seed in ("5", "secret", "secret")]
+    assert "protects nobody" in caplog.text
+    made += [made_private(path, tmp_path, "4"), made_private(path, tmp_path, "4")]
+    assert made[-1] == made[-2]
     assert len(set(made)) == 4
-    total, knowledge = read_server(tmp_path / "0.h5")
+    total, knowledge = read_server(tmp_path / "s.h5")
     released = release(sent, Privacy(1.0, 1e-5, 1.0), seeded_bytes(4))
     assert (total, knowledge.beta) == (released.sums, released.beta)
-    aggregate(path, tmp_path / "n.h5", "123.0", "1.0", 1e-5, "4")
-    assert read_server(tmp_path / "n.h5")[1].beta == 123.0
+    made_private(path, tmp_path, "4", beta="123.0")
+    assert read_server(tmp_path / "s.h5")[1].beta == 123.0
+
+
+def test_private_sums_are_not_changed_by_a_client(uploads, tmp_path):
+    """The same noise with and without a client would give the client away."""
+    made_private(uploads[0], tmp_path, "secret")
+    with pytest.raises(InputError, match=r"are private.*aggregate\.leave-out"):
+        read_sums(tmp_path / "s.h5")

@@ -7,20 +7,21 @@ import pytest
 from pfl.artifacts import reading
 from pfl.clipping import clip
 from pfl.features import open_features
-from pfl.fedhip import aggregate
 from pfl.moments import moments, total
 from pfl.selection.candidates import Family
 from pfl.selection.criteria import Criterion
-from pfl.server import write_server
 from pfl.signs import lift, projection
-from pfl.uploads import open_uploads
+from pfl.uploads import copy_upload, open_uploads
 from pfl.view import View, open_view
+from stages.aggregate import aggregate
 from stages.evaluate import evaluate
 from stages.gram import gram
 from stages.personalize import personalize
-from tests.synthetic import STEP, write_federation
+from tests.synthetic import EXACT, STEP, write_federation
 
 WIDTH = 12
+ALL = ("auto", [], False, "auto", *EXACT)  # flags of aggregate
+AUTO = (Family.AUTO, "auto", "auto", "auto", Criterion.MARGIN)  # and of personalize
 
 
 @pytest.fixture
@@ -78,16 +79,17 @@ def test_all_stages_see_the_same_features(folder, flags):
     gram(*list(inputs.values())[:3], folder / "uploads.h5", *flags)
     with open_uploads(folder / "uploads.h5") as sent:
         summed = total((sent.of(k) for k in range(5)), sent.zero)
-    with reading(folder / "uploads.h5", "uploads") as file:
-        assert view.facts.items() <= dict(file.attrs).items()
+        assert sent.view == view.facts
+    copy_upload(folder / "uploads.h5", 2, folder / "one.h5")
+    with open_uploads(folder / "one.h5") as one:
+        assert one.view == view.facts
     with open_view(inputs["features"], view) as seen:
         rows = seen.rows(0, 60)
         label = _labels(inputs["index"])[:60]
         order = np.argsort(label, kind="stable")
         assert moments(rows[order], label[order], 3, seen.step) == summed
-    write_server(inputs["server"], summed, aggregate(summed, 1e-3))
-    settings = (Family.AUTO, "auto", "auto", "auto", Criterion.MARGIN)
-    personalize(*inputs.values(), folder / "heads.h5", *settings, *flags)
+    aggregate(folder / "uploads.h5", inputs["server"], folder / "members.h5", *ALL)
+    personalize(*inputs.values(), folder / "members.h5", folder / "heads.h5", *AUTO, *flags)
     evaluate(*inputs.values(), folder / "heads.h5", folder / "report", *flags)
     told = json.loads((folder / "report" / "metrics.json").read_text())
     assert told["global"]["global-test"] > 0.5
