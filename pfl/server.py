@@ -21,6 +21,7 @@ from pfl.linalg import factor
 from pfl.moments import Moments
 
 GIVEN, GCV = "given", "gcv"
+PRIVATE = "privacy-epsilon"  # attribute of private sums
 
 
 def write_server(
@@ -55,7 +56,7 @@ def read_sums(path: Path) -> tuple[Moments, float | None]:
         InputError: the sums are private, and another sum with the same noise would not be.
     """
     with reading(path, "server") as file:
-        if "privacy-epsilon" in file.attrs:
+        if PRIVATE in file.attrs:
             raise InputError(
                 f"The sums in {path} are private. With a client's numbers added or taken out they "
                 "would have the same noise, and the difference would give the client away: run "
@@ -63,6 +64,12 @@ def read_sums(path: Path) -> tuple[Moments, float | None]:
             )
         automatic = file.attrs["beta-choice"] == GCV
         return _sums(file), None if automatic else float(file.attrs["beta"])
+
+
+def are_private(path: Path) -> bool:
+    """Whether the sums have noise."""
+    with reading(path, "server") as file:
+        return PRIVATE in file.attrs
 
 
 def _sums(file: h5py.File) -> Moments:

@@ -6,10 +6,11 @@ to a stated length. All three give int16 rows again, row by row, so sums stay ex
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int16
@@ -48,6 +49,31 @@ class View:
             "feature-seed": self.seed,
         }
 
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> "View":
+        """The view that the attributes of an artifact record."""
+        project, lift, seed = (
+            int(facts.get(f"feature-{name}", 0)) for name in ("project", "lift", "seed")
+        )
+        return cls(project, lift, float(facts.get("feature-norm", 0)) or None, seed)
+
+    def maps(self, m: int, step: float) -> tuple[SignMap | Clip, ...]:
+        """The maps of m features in this step, in order.
+
+        Raises:
+            InputError: the norm is too small for any step.
+        """
+        made: list[SignMap | Clip] = []
+        if self.project:
+            made.append(projection(m, step, self.project, self.seed))
+            m, step = made[-1].m, made[-1].step
+        if self.lift:
+            made.append(lift(m, self.lift, self.seed))
+            m, step = made[-1].m, made[-1].step
+        if self.norm is not None:
+            made.append(clip(m, step, self.norm))
+        return tuple(made)
+
 
 @contextmanager
 def open_view(path: Path, view: View) -> Iterator[Features]:
@@ -58,13 +84,8 @@ def open_view(path: Path, view: View) -> Iterator[Features]:
     """
     with open_features(path) as plain:
         features, saturated, shortened = plain, _Count(), _Count()
-        if view.project:
-            made = projection(features.m, features.step, view.project, view.seed)
-            features = _mapped(features, made, saturated)
-        if view.lift:
-            features = _mapped(features, lift(features.m, view.lift, view.seed), saturated)
-        if view.norm is not None:
-            features = _mapped(features, clip(features.m, features.step, view.norm), shortened)
+        for made in view.maps(plain.m, plain.step):
+            features = _mapped(features, made, shortened if isinstance(made, Clip) else saturated)
         yield features
     if saturated.number:
         log.warning(

@@ -48,12 +48,12 @@ def aggregate(
     neighbors: Annotated[
         str, typer.Option(help="Clients that each one masks with, 2 or more, or auto.")
     ],
-    epsilon: Annotated[
+    privacy_epsilon: Annotated[
         str,
         typer.Option("--privacy.epsilon", help="ε of differentially private sums, or none."),
     ],
-    delta: Annotated[float, typer.Option("--privacy.delta", help="δ of private sums.")],
-    noise_seed: Annotated[
+    privacy_delta: Annotated[float, typer.Option("--privacy.delta", help="δ of private sums.")],
+    privacy_seed: Annotated[
         str,
         typer.Option("--privacy.seed", help="Of the noise: secret, or a number to simulate."),
     ],
@@ -61,10 +61,10 @@ def aggregate(
     """Add the integer moments of all clients but those left out and solve for the global head G."""
     ridge = number_or_auto(beta, "--beta")
     degree = number_or_auto(neighbors, "--neighbors")
-    promised = number_or_auto(epsilon, "--privacy.epsilon", word="none")
-    noise, facts = _noise(noise_seed), dict[str, Attribute]()
+    promised = number_or_auto(privacy_epsilon, "--privacy.epsilon", word="none")
+    noise, facts = _noise(privacy_seed), dict[str, Attribute]()
     with open_uploads(uploads) as sent:
-        privacy = None if promised is None else Privacy(promised, delta, sent.norm)
+        privacy = None if promised is None else Privacy(promised, privacy_delta, sent.norm)
         member = without(leave_out, sent.clients)
         clients = np.flatnonzero(member).tolist()
         if secure:
@@ -74,9 +74,9 @@ def aggregate(
     if privacy is not None:
         released = release(summed, privacy, noise)
         summed, ridge = released.sums, ridge or released.beta
-        facts = {**privacy.facts, "privacy-seed": noise_seed}
+        facts = {**privacy.facts, "privacy-seed": privacy_seed}
         log.info("Private sums: the noise calls for beta = %.4g.", released.beta)
-        if noise_seed != "secret":
+        if privacy_seed != "secret":
             log.warning("The noise can be made again from its seed: this protects nobody.")
     knowledge = answer(summed, ridge)
     if ridge is None:

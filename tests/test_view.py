@@ -47,6 +47,12 @@ def test_a_view_is_its_maps_one_after_the_other(folder):
         np.testing.assert_array_equal(seen.rows(5, 9, chosen), rows[[5, 8]])
 
 
+def test_artifacts_record_the_view():
+    for view in (View(), View(8, 20, 0.5, 3)):
+        assert View.of(view.facts) == view
+    assert View.of({}) == View()
+
+
 def test_without_maps_features_are_as_stored(folder):
     with (
         open_features(folder / "features.h5") as plain,
