@@ -22,7 +22,7 @@ from pfl.uploads import create_uploads
 from stages.aggregate import aggregate
 
 CLIENT = 7
-PLAIN = (False, "auto")  # no masked sum
+PLAIN = (False, "auto", "none", 1e-5, "secret")  # no masked sum, no noise
 
 
 def write_uploads(path: Path, sent: Sequence[Moments], clients: int) -> None:

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -23,10 +25,20 @@ from benchmarks.synthetic import Shape, write_artifacts
 ROOT = Path(__file__).parents[1]
 
 
-def run_stage(folder: Path, stage: str, flags: list[str]) -> tuple[float, float]:
-    """Seconds and GiB of one stage as a process in ``folder``."""
+class Run(NamedTuple):
+    """Seconds, seconds of processors and GiB of one process."""
+
+    seconds: float
+    cpu: float
+    memory: float
+
+
+def run_stage(folder: Path, stage: str, params: dict) -> Run:
+    """Run one stage as a process in ``folder``."""
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
-    words = [w for w in pipeline["stages"][stage]["cmd"].split()[1:] if not w.startswith("$")]
+    words = pipeline["stages"][stage]["cmd"].split()[1:]
+    flags = [flag for w in words if w.startswith("$") for flag in as_flags(params[w[2:-1]])]
+    words = [word for word in words if not word.startswith("$")]
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *words, *flags],
@@ -37,16 +49,20 @@ def run_stage(folder: Path, stage: str, flags: list[str]) -> tuple[float, float]
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         raise SystemExit(f"{stage} ended with status {status}")
-    return time.perf_counter() - start, usage.ru_maxrss / 2**20
+    seconds = time.perf_counter() - start
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)
 
 
-def as_flag(name: str, value: object) -> tuple[str, ...]:
-    """A parameter as DVC writes it on the command line."""
-    if isinstance(value, bool):
-        return (f"--{name}" if value else f"--no-{name}",)
-    if isinstance(value, list):
-        return tuple(word for one in value for word in (f"--{name}", str(one)))
-    return (f"--{name}", str(value))
+def as_flags(section: dict, before: str = "--") -> Iterator[str]:
+    """A section of parameters as DVC writes it on the command line."""
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from as_flags(value, f"{before}{name}.")
+        elif isinstance(value, bool):
+            yield before + name if value else f"--no-{name}"
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                yield from (before + name, str(one))
 
 
 def measure_stages(shape: Shape) -> None:
@@ -62,10 +78,8 @@ def measure_stages(shape: Shape) -> None:
         maker.join()
         params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
         for stage in ("gram", "aggregate", "personalize", "evaluate"):
-            settings = params.get(stage, {}).items()
-            flags = [word for name, value in settings for word in as_flag(name, value)]
-            seconds, memory = run_stage(folder, stage, flags)
-            print(f"{stage:>12}{seconds:8.1f} s{memory:8.2f} GiB")
+            run = run_stage(folder, stage, params)
+            print(f"{stage:>12}{run.seconds:8.1f} s{run.memory:8.2f} GiB")
         for path in sorted((folder / "data").glob("*.h5")):
             print(f"{path.name:>12}{path.stat().st_size / 2**20:8.0f} MiB")
 

@@ -138,7 +138,7 @@ def _test_blocks(
     for start in range(first, len(features), size):
         stop = min(start + size, len(features))
         chosen = index.test[start:stop]
-        rows = features.rows(start, stop)[chosen].astype(np.float32)
+        rows = features.rows(start, stop, chosen).astype(np.float32)
         yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
 
 

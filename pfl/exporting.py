@@ -43,9 +43,14 @@ def export(model: Model, project: Project, out: Path) -> dict[str, Agreement]:
     """Write the folder ``out``; returns how each of its models compares, by file name.
 
     Raises:
-        InputError: the folder holds something else, an artifact is missing, or an exported model
-            gives other scores than the pipeline.
+        InputError: the folder holds something else, an artifact is missing, the heads are of mapped
+            features, or an exported model gives other scores than the pipeline.
     """
+    if model.maps:
+        raise InputError(
+            "The heads are of mapped features, and an exported model knows no maps: set project "
+            "and lift in the section features of params.yaml to 0, norm to none, run `dvc repro`."
+        )
     torch.set_num_threads(1)  # as in `extract`
     pixels = _examples(model, project)
     with _replacing_folder(out) as folder:

@@ -7,12 +7,12 @@ They say nothing of clients: features do not depend on how samples are dealt.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Int16
+from jaxtyping import Bool, Int, Int16
 
 from pfl.artifacts import (
     CHUNK_ROWS,
@@ -26,11 +26,12 @@ from pfl.artifacts import (
 )
 
 WRITE_ROWS = 16 * CHUNK_ROWS  # whole chunks, so that each is written once
+RowMap = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of an open ``features.h5``.
+    """The features of an open ``features.h5``, as stored or through maps of each row.
 
     Attributes:
         m: features per sample.
@@ -48,18 +49,38 @@ class Features:
     sha256: str
     images_sha256: str
     _file: h5py.File
+    _maps: tuple[RowMap, ...] = ()
 
     def __len__(self) -> int:
         """Samples n."""
         return len(self._file["feature"])
 
-    def rows(self, start: int, stop: int) -> Int16[np.ndarray, "b m"]:
-        """Fixed-point features of samples ``start`` to ``stop - 1``.
+    def rows(
+        self,
+        start: int,
+        stop: int,
+        chosen: Int[np.ndarray, " b"] | Bool[np.ndarray, " n"] | None = None,
+    ) -> Int16[np.ndarray, "b m"]:
+        """Fixed-point features of samples ``start`` to ``stop - 1``, or the chosen ones of them.
+
+        Maps are computed for the chosen ones only.
 
         Raises:
             InputError: the artifact is damaged there.
         """
-        return read(self._file, "feature", slice(start, stop))
+        rows = read(self._file, "feature", slice(start, stop))
+        if chosen is not None:
+            rows = rows[chosen]
+        for one in self._maps:
+            rows = one(rows)
+        return rows
+
+    def mapped(self, rows: RowMap, m: int, step: float) -> "Features":
+        """The same samples with one more map, applied to all rows that are read.
+
+        ``rows`` maps int16 rows to int16 rows of width ``m`` in units of ``step``, each by itself.
+        """
+        return replace(self, m=m, step=step, _maps=(*self._maps, rows))
 
 
 @contextmanager

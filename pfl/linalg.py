@@ -111,6 +111,11 @@ def spectrum(matrix: Float[np.ndarray, "m m"]) -> Spectrum:
     return Spectrum(np.maximum(values, 0.0), vectors)
 
 
+def least_eigenvalue(matrix: Float[np.ndarray, "m m"]) -> float:
+    """The least eigenvalue of a symmetric matrix, which need not be positive semidefinite."""
+    return float(np.linalg.eigvalsh(matrix)[0])
+
+
 def syrk(rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m m"]:
     """FᵀF. NumPy sees one buffer on both sides and calls BLAS ``syrk``, half a ``gemm``.
 
@@ -148,6 +153,11 @@ def _upper(size: int) -> np.ndarray:
 def triangle_size(size: int) -> int:
     """Entries of a packed triangle: m (m + 1) / 2."""
     return size * (size + 1) // 2
+
+
+def diagonal_positions(size: int) -> Int[np.ndarray, " m"]:
+    """Where the diagonal is in a packed triangle."""
+    return np.cumsum(np.arange(size, 0, -1)) - np.arange(size, 0, -1)
 
 
 def pack(matrix: Shaped[np.ndarray, "m m"]) -> Shaped[np.ndarray, " triangle"]:

@@ -90,6 +90,6 @@ def gather(features: Features, samples: Int[np.ndarray, " n"]) -> Int16[np.ndarr
     for start in range(0, len(features), BLOCK_ROWS):
         low, high = np.searchsorted(ascending, (start, start + BLOCK_ROWS))
         if low < high:
-            block = features.rows(start, min(start + BLOCK_ROWS, len(features)))
-            rows[order[low:high]] = block[ascending[low:high] - start]
+            stop, wanted = min(start + BLOCK_ROWS, len(features)), ascending[low:high] - start
+            rows[order[low:high]] = features.rows(start, stop, wanted)
     return rows

@@ -4,24 +4,35 @@
 global head G in float64. With few clients, or few others, sums tell much about each.
 
 The file depends on the sums and on how β came about (``beta-choice``: ``given``, or ``gcv``) alone,
-not on whose sums they are or in which order they were added.
+not on whose sums they are or in which order they were added. Private sums have noise, and
+attributes whose names begin with ``privacy-`` say what that promises.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import h5py
 
 from pfl.artifacts import Attribute, create, put, read, reading
+from pfl.errors import InputError
 from pfl.fedhip import Knowledge
 from pfl.linalg import factor
 from pfl.moments import Moments
 
 GIVEN, GCV = "given", "gcv"
+PRIVATE = "privacy-epsilon"  # attribute of private sums
 
 
-def write_server(path: Path, total: Moments, knowledge: Knowledge, automatic: bool = False) -> None:
-    """Store the sums and the global head, and whether β was chosen by GCV."""
-    facts: dict[str, Attribute] = {"beta": knowledge.beta, "step": total.step}
+def write_server(
+    path: Path,
+    total: Moments,
+    knowledge: Knowledge,
+    automatic: bool = False,
+    privacy: Mapping[str, Attribute] = MappingProxyType({}),
+) -> None:
+    """Store the sums and the global head, whether β was chosen by GCV, and what is promised."""
+    facts: dict[str, Attribute] = {"beta": knowledge.beta, "step": total.step, **privacy}
     facts["beta-choice"] = GCV if automatic else GIVEN
     with create(path, "server", facts, packages=("numpy", "scipy")) as file:
         put(file, "gram", total.gram)
@@ -39,10 +50,26 @@ def read_server(path: Path) -> tuple[Moments, Knowledge]:
 
 
 def read_sums(path: Path) -> tuple[Moments, float | None]:
-    """Load the sums and the β that they are to be solved with, None where GCV chooses it."""
+    """Load the sums and the β that they are to be solved with, None where GCV chooses it.
+
+    Raises:
+        InputError: the sums are private, and another sum with the same noise would not be.
+    """
     with reading(path, "server") as file:
+        if PRIVATE in file.attrs:
+            raise InputError(
+                f"The sums in {path} are private. With a client's numbers added or taken out they "
+                "would have the same noise, and the difference would give the client away: run "
+                "`dvc repro` with another aggregate.leave-out, which draws new noise."
+            )
         automatic = file.attrs["beta-choice"] == GCV
         return _sums(file), None if automatic else float(file.attrs["beta"])
+
+
+def are_private(path: Path) -> bool:
+    """Whether the sums have noise."""
+    with reading(path, "server") as file:
+        return PRIVATE in file.attrs
 
 
 def _sums(file: h5py.File) -> Moments:

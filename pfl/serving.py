@@ -2,7 +2,8 @@
 
 Images go through what ``extract`` did: the same weights, transform, precision, fixed point, and
 batches of the same size, since a feature's last bits depend on the size of the batch that it is
-computed in. So a prediction depends on the image alone, not on its company.
+computed in. So a prediction depends on the image alone, not on its company. The heads' view of the
+features is applied to them.
 """
 
 import logging
@@ -18,12 +19,15 @@ from torch import Tensor
 from pfl.artifacts import read, reading, recorded_sha256
 from pfl.backbones import Backbone, load_backbone
 from pfl.clients import check_number
+from pfl.clipping import Clip
 from pfl.errors import InputError
 from pfl.heads import open_heads
 from pfl.index import read_index
 from pfl.origins import Origins
 from pfl.project import Project
 from pfl.quantize import dequantize, quantize
+from pfl.signs import SignMap
+from pfl.view import View
 from pfl.vocabulary import HeadKind
 
 
@@ -33,7 +37,8 @@ class Model:
 
     Attributes:
         backbone: on the CPU.
-        step: of the fixed point.
+        feature_step: of the fixed point that ``extract`` stores.
+        maps: of the fixed-point features, in order.
         batch: images that the backbone gets at a time.
         precision: ``fp32`` or ``bf16``.
         head: W, as stored.
@@ -43,7 +48,8 @@ class Model:
     """
 
     backbone: Backbone
-    step: float
+    feature_step: float
+    maps: tuple[SignMap | Clip, ...]
     batch: int
     precision: str
     head: Float[np.ndarray, "m d"]
@@ -51,15 +57,23 @@ class Model:
     client: int
     kind: HeadKind
 
+    @property
+    def step(self) -> float:
+        """What one unit of :meth:`rows` stands for."""
+        return self.maps[-1].step if self.maps else self.feature_step
+
     def rows(self, pixels: UInt8[Tensor, "n 3 size size"]) -> Int16[np.ndarray, "n m"]:
-        """Fixed-point features of at most ``batch`` resized images, as ``extract`` computes them.
+        """Fixed-point features of at most ``batch`` resized images, as the heads see them.
 
         The batch is filled up with copies of the last image.
         """
         filled = torch.cat([pixels, pixels[-1:].expand(self.batch - len(pixels), -1, -1, -1)])
         filled = filled.contiguous(memory_format=torch.channels_last)
         features = self.backbone.features(filled, self.precision).numpy()[: len(pixels)]
-        return quantize(features, self.step).values
+        rows = quantize(features, self.feature_step).values
+        for one in self.maps:
+            rows, _ = one(rows)
+        return rows
 
 
 def scores(
@@ -87,7 +101,11 @@ def load_model(project: Project, client: int, kind: HeadKind, weights: Path | No
     path = project.artifact("features")
     with reading(path, "features") as file:
         facts = dict(file.attrs)
-        expected = file["feature"].shape[1], len(classes)
+        width = int(file["feature"].shape[1])
+    step = float(facts["step"])
+    with reading(project.artifact("heads"), "heads") as file:
+        maps = View.of(file.attrs).maps(width, step)
+    expected = maps[-1].m if maps else width, len(classes)
     if head.shape != expected:
         raise InputError(
             f"The head has {head.shape[0]} features and {head.shape[1]} classes, but {path} and "
@@ -95,8 +113,7 @@ def load_model(project: Project, client: int, kind: HeadKind, weights: Path | No
         )
     backbone = _backbone(path, facts, weights or project.weights)
     batch, precision = int(facts["batch-size"]), str(facts["precision"])
-    step = float(facts["step"])
-    return Model(backbone, step, batch, precision, head, classes, client, kind)
+    return Model(backbone, step, maps, batch, precision, head, classes, client, kind)
 
 
 def load_head(project: Project, client: int, kind: HeadKind) -> Float[np.ndarray, "m d"]:

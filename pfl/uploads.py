@@ -9,19 +9,21 @@ Both are in the smallest integer type that holds them. Few need all of 64 bits: 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import h5py
 import numpy as np
 from jaxtyping import Int, Int64
 
-from pfl.artifacts import create, origin, put, read, reading
+from pfl.artifacts import Attribute, create, origin, put, read, reading
 from pfl.errors import InputError
 from pfl.moments import Moments
 
+VIEW = "feature-"  # how names of attributes begin that tell of the features' view
 TYPES = (np.int8, np.int16, np.int32, np.int64)
 
 
@@ -50,15 +52,17 @@ def create_uploads(
     step: float,
     features_sha256: str = "",
     clients_sha256: str = "",
+    view: Mapping[str, Attribute] = MappingProxyType({}),
 ) -> Iterator[UploadWriter]:
     """Create ``uploads.h5`` for K clients, m features and d classes.
 
     ``features_sha256`` is that of the features that the uploads are made from, if of a file, and
-    ``clients_sha256`` that of the deal of their samples.
+    ``clients_sha256`` that of the deal of their samples; ``view`` tells how features were mapped
+    before, in attributes whose names begin with ``VIEW``.
     """
     facts = {"clients": clients, "features": features, "classes": classes, "step": step}
     made_from = {"features-sha256": features_sha256, "clients-sha256": clients_sha256}
-    with create(path, "uploads", {**facts, **made_from}) as file:
+    with create(path, "uploads", {**facts, **view, **made_from}) as file:
         yield UploadWriter(file)
 
 
@@ -71,6 +75,7 @@ class Uploads:
         zero: the moments of no samples, in this file's shape and step.
         features_sha256: of the features that they were made from; empty where it is not known.
         clients_sha256: of the deal of their samples; empty likewise.
+        view: how features were mapped before.
     """
 
     file: h5py.File
@@ -78,6 +83,12 @@ class Uploads:
     zero: Moments
     features_sha256: str
     clients_sha256: str
+    view: Mapping[str, Attribute]
+
+    @property
+    def norm(self) -> float:
+        """Length that no sample's features exceed; 0 where none is stated."""
+        return float(self.view.get(f"{VIEW}norm", 0.0))
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -112,8 +123,9 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
     with reading(path, "uploads") as file:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
-        made_from = (origin(file, source) for source in ("features", "clients"))
-        yield Uploads(file, int(facts["clients"]), zero, *made_from)
+        features, clients = (origin(file, source) for source in ("features", "clients"))
+        view = {name: facts[name].item() for name in facts if name.startswith(VIEW)}
+        yield Uploads(file, int(facts["clients"]), zero, features, clients, view)
 
 
 def read_uploads(paths: Sequence[Path], clients: Sequence[int]) -> list[Moments]:
@@ -157,7 +169,7 @@ def copy_upload(source: Path, client: int, out: Path) -> None:
     with open_uploads(source) as uploads:
         sent, made_from = uploads.of(client), (uploads.features_sha256, uploads.clients_sha256)
         shape = (1, sent.features, len(sent.count))
-        with create_uploads(out, *shape, sent.step, *made_from) as copy:
+        with create_uploads(out, *shape, sent.step, *made_from, uploads.view) as copy:
             copy.add(client, sent)
 
 

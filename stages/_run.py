@@ -101,13 +101,13 @@ def positive(value: float) -> float:
     return value
 
 
-def number_or_auto(text: str, flag: str, zero: bool = False) -> float | None:
-    """The finite number above 0, or from 0 on, that a flag gives; None for ``auto``.
+def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto") -> float | None:
+    """The finite number above 0, or from 0 on, that a flag gives; None for ``auto``, or ``word``.
 
     Raises:
         typer.BadParameter: it is neither.
     """
-    if text == "auto":
+    if text == word:
         return None
     try:
         value = float(text)
@@ -116,7 +116,7 @@ def number_or_auto(text: str, flag: str, zero: bool = False) -> float | None:
     if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
         bound = "of 0 or more" if zero else "above 0"
         raise typer.BadParameter(
-            f"'{text}' must be auto or a finite number {bound}.", param_hint=flag
+            f"'{text}' must be {word} or a finite number {bound}.", param_hint=flag
         )
     return value
 

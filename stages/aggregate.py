@@ -10,16 +10,18 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from pfl.artifacts import recorded_sha256
+from pfl.artifacts import Attribute, recorded_sha256
+from pfl.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.members import Members, without, write_members
 from pfl.membership import answer
 from pfl.moments import Moments, total
 from pfl.origins import Origins
+from pfl.privacy import Privacy, release
 from pfl.secure.simulation import secure_sum
 from pfl.secure.vectors import from_vector, to_vector
 from pfl.server import write_server
 from pfl.uploads import Uploads, open_uploads
-from stages._run import number_or_auto, run
+from stages._run import LARGEST_SEED, number_or_auto, run
 
 log = logging.getLogger("pfl")
 
@@ -46,21 +48,40 @@ def aggregate(
     neighbors: Annotated[
         str, typer.Option(help="Clients that each one masks with, 2 or more, or auto.")
     ],
+    privacy_epsilon: Annotated[
+        str,
+        typer.Option("--privacy.epsilon", help="ε of differentially private sums, or none."),
+    ],
+    privacy_delta: Annotated[float, typer.Option("--privacy.delta", help="δ of private sums.")],
+    privacy_seed: Annotated[
+        str,
+        typer.Option("--privacy.seed", help="Of the noise: secret, or a number to simulate."),
+    ],
 ) -> None:
     """Add the integer moments of all clients but those left out and solve for the global head G."""
     ridge = number_or_auto(beta, "--beta")
     degree = number_or_auto(neighbors, "--neighbors")
+    promised = number_or_auto(privacy_epsilon, "--privacy.epsilon", word="none")
+    noise, facts = _noise(privacy_seed), dict[str, Attribute]()
     with open_uploads(uploads) as sent:
+        privacy = None if promised is None else Privacy(promised, privacy_delta, sent.norm)
         member = without(leave_out, sent.clients)
         clients = np.flatnonzero(member).tolist()
         if secure:
             summed = _secure_total(sent, clients, None if degree is None else math.ceil(degree))
         else:
             summed = total((sent.of(client) for client in clients), sent.zero)
+    if privacy is not None:
+        released = release(summed, privacy, noise)
+        summed, ridge = released.sums, ridge or released.beta
+        facts = {**privacy.facts, "privacy-seed": privacy_seed}
+        log.info("Private sums: the noise calls for beta = %.4g.", released.beta)
+        if privacy_seed != "secret":
+            log.warning("The noise can be made again from its seed: this protects nobody.")
     knowledge = answer(summed, ridge)
     if ridge is None:
         log.info("beta = %.4g has the least generalized cross-validation error.", knowledge.beta)
-    write_server(out, summed, knowledge, automatic=ridge is None)
+    write_server(out, summed, knowledge, ridge is None, facts)
     made = Origins(recorded_sha256(out, "server"), sent.clients_sha256, sent.features_sha256)
     write_members(members, Members(member, made))
 
@@ -71,6 +92,17 @@ def _secure_total(sent: Uploads, clients: Sequence[int], neighbors: int | None) 
         log.warning("With two clients each learns from the sum what the other sent.")
     vector = secure_sum(clients, lambda k: to_vector(sent.of(k)), os.urandom, neighbors)
     return from_vector(vector, sent.zero)
+
+
+def _noise(seed: str) -> Bytes:
+    """Where the noise comes from."""
+    if seed == "secret":
+        return secret_bytes
+    if seed.isdecimal() and int(seed) <= LARGEST_SEED:
+        return seeded_bytes(int(seed))
+    raise typer.BadParameter(
+        f"'{seed}' must be secret or a whole number of 0 or more.", param_hint="--privacy.seed"
+    )
 
 
 if __name__ == "__main__":

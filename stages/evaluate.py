@@ -11,7 +11,6 @@ from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.evaluation import Evaluation, brief, metrics, table
 from pfl.evaluation import evaluate as measure
-from pfl.features import open_features
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heads import open_heads
 from pfl.index import read_index
@@ -19,8 +18,10 @@ from pfl.origins import Origins
 from pfl.pathfigure import draw_paths
 from pfl.paths import accuracy_paths
 from pfl.server import read_server
+from pfl.view import open_view
 from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
 from stages._run import run
+from stages._view import Lift, Norm, Project, Seed, view
 
 
 def evaluate(
@@ -33,11 +34,16 @@ def evaluate(
         Path,
         typer.Option(help="Output folder: metrics.json, summary.json, per_client.csv and figures."),
     ],
+    project: Project,
+    lift: Lift,
+    norm: Norm,
+    seed: Seed,
 ) -> None:
     """Test all heads on each client's own test samples and on everybody's."""
+    seen = view(project, lift, norm, seed)
     samples, held = read_index(index), read_clients(clients_file)
     _, knowledge = read_server(server)
-    with open_features(features) as rows, open_heads(heads) as own:
+    with open_view(features, seen) as rows, open_heads(heads) as own:
         given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
         own.origins.check("heads", given)
         result = measure(samples, held, rows, knowledge.head, own, cores())

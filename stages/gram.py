@@ -8,7 +8,7 @@ import typer
 
 from pfl.clients import Deal, read_clients
 from pfl.cores import cores
-from pfl.features import Features, open_features
+from pfl.features import Features
 from pfl.index import Index, read_index
 from pfl.moments import Moments, moments
 from pfl.parallel import in_order
@@ -16,7 +16,9 @@ from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.rows import ClientSamples, by_client
 from pfl.uploads import create_uploads
+from pfl.view import open_view
 from stages._run import run
+from stages._view import Lift, Norm, Project, Seed, view
 
 
 def gram(
@@ -24,15 +26,27 @@ def gram(
     clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
     features: Annotated[Path, typer.Option(help="The fixed-point features.")],
     out: Annotated[Path, typer.Option(help="Output: what every client sends.")],
+    project: Project,
+    lift: Lift,
+    norm: Norm,
+    seed: Seed,
 ) -> None:
     """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
+    seen = view(project, lift, norm, seed)
     keep_memory()
     samples, clients = read_index(index), read_clients(clients_file)
     held, classes = clients.train, len(samples.classes)
     with (
-        open_features(features) as source,
+        open_view(features, seen) as source,
         create_uploads(
-            out, held.clients, source.m, classes, source.step, source.sha256, clients.sha256
+            out,
+            held.clients,
+            source.m,
+            classes,
+            source.step,
+            source.sha256,
+            clients.sha256,
+            seen.facts,
         ) as uploads,
     ):
         sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")

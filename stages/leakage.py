@@ -11,7 +11,6 @@ import typer
 from pfl.artifacts import check_origin, write_text
 from pfl.clients import Deal, deal, read_clients
 from pfl.cores import cores
-from pfl.features import open_features
 from pfl.index import Index, read_index
 from pfl.leakage.attack import Intercepted
 from pfl.leakage.figure import draw_exposure
@@ -21,7 +20,9 @@ from pfl.moments import Moments, total
 from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.uploads import Uploads, open_uploads
+from pfl.view import open_view
 from stages._run import run
+from stages._view import Lift, Norm, Project, Seed, view
 
 
 def leakage(
@@ -33,14 +34,19 @@ def leakage(
         Path,
         typer.Option(help="Output folder: leakage.md, metrics.json, per_client.csv, leakage.png."),
     ],
+    project: Project,
+    lift: Lift,
+    norm: Norm,
+    seed: Seed,
 ) -> None:
     """Run the attacks on every client's upload and on their sum, and compare with the truth."""
+    seen = view(project, lift, norm, seed)
     keep_memory()
     samples, dealt = read_index(index), read_clients(clients_file)
     held = dealt.train
     # The findings do not depend on these numbers, so their seed is no parameter.
     rng = np.random.default_rng(0)
-    with open_features(features) as source, open_uploads(uploads) as sent:
+    with open_view(features, seen) as source, open_uploads(uploads) as sent:
         check_origin("uploads", sent.features_sha256, "features", source.sha256)
         check_origin("uploads", sent.clients_sha256, "clients", dealt.sha256)
         summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)

@@ -8,7 +8,6 @@ import typer
 from pfl.artifacts import recorded_sha256
 from pfl.clients import read_clients
 from pfl.cores import cores
-from pfl.features import open_features
 from pfl.heads import create_heads
 from pfl.index import read_index
 from pfl.members import read_members
@@ -22,7 +21,9 @@ from pfl.selection.candidates import Family, Settings
 from pfl.selection.choice import Chosen, choose, menu
 from pfl.selection.criteria import Criterion
 from pfl.server import read_server
+from pfl.view import open_view
 from stages._run import number_or_auto, run
+from stages._view import Lift, Norm, Project, Seed, view
 
 
 def personalize(
@@ -43,6 +44,10 @@ def personalize(
         str, typer.Option(help="Ridge ρ of the anchored head to the global one, or auto.")
     ],
     criterion: Annotated[Criterion, typer.Option(help="What leave-one-out makes small.")],
+    project: Project,
+    lift: Lift,
+    norm: Norm,
+    seed: Seed,
 ) -> None:
     """Choose and solve for every client's local head L_k and personalized head P_k.
 
@@ -55,6 +60,7 @@ def personalize(
         number_or_auto(beta, "--beta"),
         number_or_auto(rho, "--rho"),
     )
+    seen = view(project, lift, norm, seed)
     keep_memory()
     samples, clients, among = read_index(index), read_clients(clients_file), read_members(members)
     held = clients.train
@@ -62,7 +68,7 @@ def personalize(
     shape = (held.clients, *offer.server.head.shape)
     facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho}
     facts["criterion"] = criterion.value
-    with open_features(features) as source:
+    with open_view(features, seen) as source:
         made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
         among.check(held.clients, made)
 
@@ -72,7 +78,7 @@ def personalize(
             return choose(offer, dequantize(own.rows, source.step), own.labels)
 
         chosen = in_order(work, by_client(source, samples, held), cores())
-        with create_heads(out, shape, offer.candidates, facts, made) as heads:
+        with create_heads(out, shape, offer.candidates, seen.facts | facts, made) as heads:
             for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
                 if one is None:
                     heads.add_nothing(client)

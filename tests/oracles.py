@@ -72,3 +72,17 @@ def rational_rank(rows):
             rows[i] = [a - share * b for a, b in zip(rows[i], rows[rank], strict=True)]
         rank += 1
     return rank
+
+
+def sign_map(rows, signs, shift, rectified):
+    """round(W q / 2^shift) in whole numbers, half to even, saturated; and how many were."""
+    result, saturated = [], 0
+    for row in rows:
+        mapped = []
+        for column in signs.T:
+            value = sum(int(w) * int(q) for w, q in zip(column, row, strict=True))
+            value = round(Fraction(max(value, 0) if rectified else value, 2**shift))
+            saturated += abs(value) > 32767
+            mapped.append(min(max(value, -32767), 32767))
+        result.append(mapped)
+    return result, saturated

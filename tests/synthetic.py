@@ -12,6 +12,8 @@ from pfl.origins import UNKNOWN
 from pfl.server import write_server
 
 STEP = 2.0**-8
+PLAIN = (0, 0, "none", 0)  # flags of a stage that reads features as they are
+EXACT = ("none", 1e-5, "secret")  # and of aggregate without noise
 
 
 def write_federation(folder, clients, width, classes, training, testing, seed=0):

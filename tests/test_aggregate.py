@@ -8,6 +8,7 @@ from pfl.errors import InputError
 from pfl.moments import moments
 from pfl.uploads import create_uploads
 from stages.aggregate import aggregate
+from tests.synthetic import EXACT
 
 WIDTH, CLASSES, STEP = 6, 3, 2.0**-8
 
@@ -24,7 +25,7 @@ def write_uploads(path, clients, seed=0):
 
 def run(folder, clients, beta="auto", leave_out=(), secure=True, neighbors="auto"):
     uploads, out = write_uploads(folder / "uploads.h5", clients), folder / "server.h5"
-    aggregate(uploads, out, folder / "members.h5", beta, list(leave_out), secure, neighbors)
+    aggregate(uploads, out, folder / "members.h5", beta, list(leave_out), secure, neighbors, *EXACT)
     return out.read_bytes()
 
 

@@ -9,6 +9,7 @@ from pfl.members import read_members
 from pfl.moments import moments
 from pfl.uploads import create_uploads, open_uploads
 from stages.aggregate import aggregate
+from tests.synthetic import EXACT
 
 CLIENTS, WIDTH, CLASSES, STEP = 6, 8, 3, 2.0**-8
 
@@ -32,7 +33,9 @@ def folder(tmp_path):
 def fresh(folder, *left, beta="auto"):
     """What the stage makes without these clients."""
     out = folder / "fresh.h5"
-    aggregate(folder / "uploads.h5", out, folder / "members.h5", beta, list(left), False, "auto")
+    aggregate(
+        folder / "uploads.h5", out, folder / "members.h5", beta, list(left), False, "auto", *EXACT
+    )
     return out
 
 

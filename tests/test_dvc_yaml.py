@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 from typing import get_type_hints
 
@@ -11,15 +12,28 @@ import yaml
 
 from stages._run import LARGEST_SEED
 from tests.closure import ROOT, closure, imports, is_empty
+from tests.workspace import flat
 
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 CODE = ("pfl/", "stages/")
 # `train` has a section for all methods, and one for each method, which it is given by name. So is
 # `report` given the sections that it shows.
-SECTION = {"train": "rounds"}
-SHOWN = ["prepare", "partition", "extract", "aggregate", "personalize", "compare", "rounds"]
+SHOWN = [
+    *("prepare", "partition", "extract", "features"),
+    *("aggregate", "personalize", "compare", "rounds"),
+]
 OWN_SECTION = {"train": ["train.${item.method}"], "report": SHOWN}
+# What reads features has the section that says how, after its own.
+SECTIONS = {
+    "train": ["rounds"],
+    "gram": ["features"],
+    "leakage": ["features"],
+    "personalize": ["personalize", "features"],
+    "evaluate": ["features"],
+    "report": [],
+}
+SECTION = re.compile(r"\$\{[a-z]+\}")  # in a command: all flags of a section
 READER = "stages/_section.py"  # the one file that reads such a section
 PARSERS = ("yaml", "ruamel", "dvc")
 stages = pytest.mark.parametrize("stage", STAGES)
@@ -49,7 +63,7 @@ def test_files_in_the_command_are_dependencies_or_outputs(stage):
 def test_flags_and_parameters_are_the_same(stage):
     """A parameter nobody reads, or one that nobody declared, could go stale unnoticed."""
     function = getattr(importlib.import_module(f"stages.{stage}"), stage)
-    flags = {name.replace("_", "-") for name in inspect.signature(function).parameters}
+    flags = set(flags_of(function))
     from_files = {word[2:] for word in words(stage) if word.startswith("--")}
     optional = {
         name.replace("_", "-")
@@ -57,11 +71,20 @@ def test_flags_and_parameters_are_the_same(stage):
         if parameter.default is not inspect.Parameter.empty
     }
     assert optional <= {"scratch"}, "params.yaml is the one home of default values"
-    section = SECTION.get(stage, stage)
-    assert flags - from_files - optional == set(PARAMS.get(section, {}))
-    declared = [section] if section in PARAMS else []
-    assert STAGES[stage].get("params", []) == declared + OWN_SECTION.get(stage, [])
-    assert (f"${{{section}}}" in words(stage)) == (section in PARAMS)
+    sections = SECTIONS.get(stage, [stage])
+    keys = [key for section in sections for key, _ in flat(PARAMS[section])]
+    assert sorted(flags - from_files - optional) == sorted(keys)
+    assert STAGES[stage].get("params", []) == [*sections, *OWN_SECTION.get(stage, [])]
+    assert [word[2:-1] for word in words(stage) if SECTION.fullmatch(word)] == sections
+
+
+def flags_of(function):
+    """Names of a stage's flags: those of the parameters, unless an option has its own."""
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        if name != "return":
+            (option,) = hint.__metadata__
+            named = isinstance(option.default, str)
+            yield option.default.removeprefix("--") if named else name.replace("_", "-")
 
 
 @stages
@@ -74,7 +97,8 @@ def test_seeds_are_what_artifacts_can_hold(stage):
 
 
 def test_every_section_of_the_parameters_belongs_to_a_stage():
-    assert set(PARAMS) <= set(STAGES) | set(SECTION.values())
+    taken = {section for stage in STAGES for section in SECTIONS.get(stage, [stage])}
+    assert set(PARAMS) <= taken | {"train"}
 
 
 @stages

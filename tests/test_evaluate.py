@@ -14,7 +14,7 @@ from pfl.index import read_index
 from pfl.origins import Origins
 from pfl.selection.candidates import Candidate, Family
 from stages.evaluate import evaluate
-from tests.synthetic import write_federation
+from tests.synthetic import PLAIN, write_federation
 
 CLIENTS, WIDTH, CLASSES, TRAINING, TESTING = 5, 6, 4, 40, 60
 CANDIDATES = (
@@ -43,7 +43,7 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING, left=()):
 
 def run(folder):
     report = folder / "report"
-    evaluate(*(folder / f"{name}.h5" for name in INPUTS), report)
+    evaluate(*(folder / f"{name}.h5" for name in INPUTS), report, *PLAIN)
     rows = list(csv.DictReader((report / "per_client.csv").open()))
     return json.loads((report / "metrics.json").read_text()), rows
 

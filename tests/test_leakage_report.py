@@ -21,7 +21,7 @@ from pfl.moments import Moments, moments
 from pfl.rows import by_client
 from pfl.uploads import create_uploads
 from stages.leakage import leakage
-from tests.synthetic import STEP, write_federation
+from tests.synthetic import PLAIN, STEP, write_federation
 
 CLIENTS, WIDTH, CLASSES, TRAINING, TESTING = 4, 30, 5, 90, 40
 SIZES = (1, 8, 25, 56)  # one sample, two clients below the width, one above it
@@ -52,7 +52,7 @@ def write_uploads(folder, factor=1):
 
 def run(folder):
     names = ("index", "clients", "features", "uploads")
-    leakage(*(folder / f"{name}.h5" for name in names), folder / "report")
+    leakage(*(folder / f"{name}.h5" for name in names), folder / "report", *PLAIN)
     rows = list(csv.DictReader((folder / "report" / "per_client.csv").open()))
     return json.loads((folder / "report" / "metrics.json").read_text()), rows
 
@@ -129,7 +129,7 @@ def test_a_twin_elsewhere_is_confused_and_counted(folder, monkeypatch):
     with open_features(folder / "features.h5") as source:
         rows = source.rows(0, len(source)).copy()
     rows[50] = rows[0]
-    monkeypatch.setattr("pfl.features.Features.rows", lambda self, start, stop: rows[start:stop])
+    monkeypatch.setattr("pfl.features.read", lambda file, name, part: rows[part])
     write_uploads(folder)
     told, found = run(folder)
     assert column(found, "confused")[:3] == [1, 0, 0]

@@ -128,3 +128,13 @@ def test_many_values_at_once_are_as_one_after_another(case, beta):
     ):
         alone = [path.residuals(values[i : i + 1]) for i in range(len(values))]
         close(path.residuals(values), np.concatenate(alone, axis=1))
+
+
+def test_leverages_that_only_noise_can_make_cannot_be_judged():
+    """From private sums: such residuals are NaN, which makes a loss infinite."""
+    errors = np.ones((3, 2))
+    found = global_residuals(errors, np.array([0.5, 1.0, 1.5]))
+    np.testing.assert_array_equal(found[0], [2.0, 2.0])
+    assert np.isnan(found[1:]).all()
+    path = fedhip_path(np.diag([0.5, 1.5]), np.ones((2, 2)))
+    assert np.isfinite(path.residuals(np.array([0.3]))).all(axis=(1, 2)).tolist() == [True, False]

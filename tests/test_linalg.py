@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.errors import InputError
-from pfl.linalg import cholesky, factor, pack, syrk, triangle_size, unpack
+from pfl.linalg import (
+    cholesky,
+    diagonal_positions,
+    factor,
+    least_eigenvalue,
+    pack,
+    syrk,
+    triangle_size,
+    unpack,
+)
 
 sizes = st.integers(1, 12)
 seeds = st.integers(0, 2**32 - 1)
@@ -87,3 +96,14 @@ def test_a_matrix_that_is_not_finite_is_refused(bad):
 def test_cholesky_refuses_an_indefinite_matrix():
     with pytest.raises(np.linalg.LinAlgError):
         cholesky(np.diag([1.0, -1.0]))
+
+
+@given(st.integers(0, 12))
+def test_the_diagonal_is_found_in_the_triangle(size):
+    matrix = np.arange(size * size).reshape(size, size)
+    found = pack(matrix + matrix.T)[diagonal_positions(size)]
+    np.testing.assert_array_equal(found, 2 * np.diag(matrix))
+
+
+def test_the_least_eigenvalue_may_be_negative():
+    assert least_eigenvalue(np.array([[0.0, 2.0], [2.0, 0.0]])) == pytest.approx(-2.0)

@@ -19,7 +19,7 @@ from pfl.selection.criteria import Criterion
 from pfl.server import read_server, write_server
 from stages.gram import client_moments
 from stages.personalize import personalize
-from tests.synthetic import STEP, write_federation
+from tests.synthetic import PLAIN, STEP, write_federation
 
 INPUTS = ("index", "clients", "features", "server", "members")
 CLASSES = 4
@@ -34,7 +34,7 @@ def folder(tmp_path):
 def run(folder, family=Family.AUTO, alpha="auto", beta="auto", rho="auto"):
     inputs = (folder / f"{name}.h5" for name in INPUTS)
     out = folder / "heads.h5"
-    personalize(*inputs, out, family, alpha, beta, rho, Criterion.MARGIN)
+    personalize(*inputs, out, family, alpha, beta, rho, Criterion.MARGIN, *PLAIN)
     return out.read_bytes()
 
 

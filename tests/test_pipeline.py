@@ -12,7 +12,7 @@ import yaml
 
 from pfl.artifacts import read, reading
 from pfl.server import read_server
-from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_project, ran
+from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_project, flat, ran
 
 pytestmark = pytest.mark.slow
 
@@ -23,12 +23,18 @@ AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
     "partition": {"partition", TRAIN, *FEATURES},
     "extract": {"extract", *FEATURES},
+    "features": {*FEATURES},
     "aggregate": {"aggregate", *HEADS},
     "personalize": {*HEADS},
     "rounds": {TRAIN, "compare", "report"},
 }
 # Where the first stage to run is not the section's name.
-FIRST = {"rounds": TRAIN, "compare.methods": "train@local-0", "compare.seeds": "train@fedavg-1"}
+FIRST = {
+    "features": "gram",
+    "rounds": TRAIN,
+    "compare.methods": "train@local-0",
+    "compare.seeds": "train@fedavg-1",
+}
 OTHER = {
     "prepare.dataset": "mnist",
     "prepare.path": "data/weights",
@@ -48,10 +54,17 @@ OTHER = {
     "extract.batch-size": 32,
     "extract.precision": "bf16",
     "extract.device": "cpu",
+    "features.project": 8,
+    "features.lift": 64,
+    "features.norm": 1.0,
+    "features.seed": 1,
     "aggregate.beta": 10.0,
     "aggregate.leave-out": [1, 3],
     "aggregate.secure": True,
     "aggregate.neighbors": 4,
+    "aggregate.privacy.epsilon": 1.0,
+    "aggregate.privacy.delta": 1e-6,
+    "aggregate.privacy.seed": 1,
     "personalize.family": "anchored",
     "personalize.alpha": 1.0,
     "personalize.beta": 10.0,
@@ -120,15 +133,7 @@ def test_no_temporary_file_is_left(finished):
 
 def test_every_parameter_is_known_to_these_tests():
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    assert OTHER.keys() | ELSEWHERE.keys() == set(dotted(params))
-
-
-def dotted(params, before=""):
-    for name, value in params.items():
-        if isinstance(value, dict):
-            yield from dotted(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}"
+    assert OTHER.keys() | ELSEWHERE.keys() == {name for name, _ in flat(params)}
 
 
 @pytest.mark.parametrize("key", OTHER)
@@ -156,6 +161,7 @@ def would_run(folder, values):
     [
         ("partition.seed", 1, "fedhip"),
         ("extract.image-size", 24, "fedhip"),
+        ("features.lift", 96, "fedhip"),
         ("aggregate.beta", 9.0, "fedhip"),
         ("aggregate.leave-out", [7, 2], "fedhip"),
         ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),

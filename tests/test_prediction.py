@@ -1,6 +1,8 @@
 import csv
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +20,10 @@ from pfl.index import read_index
 from pfl.prediction import find_images, predict, probabilities
 from pfl.project import Project
 from pfl.serving import load_model, scores
+from pfl.view import View, open_view
 from pfl.vocabulary import HeadKind
-from tests.tiny import pfl, told
+from tests.tiny import pfl, run_stage, told
+from tests.workspace import change
 
 CLIENT = 3
 SCORES = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)),
@@ -70,6 +74,22 @@ def test_images_of_the_data_get_the_scores_of_their_features(tiny, folder, kind)
     with open_features(tiny / "data" / "features.h5") as features:
         for path, one in zip(files, found, strict=True):
             sample = int(path.stem)
+            rows = features.rows(sample, sample + 1)
+            expected = scores(rows, features.step, model.head)[0]
+            np.testing.assert_allclose(one.scores, expected, rtol=0, atol=1e-12)
+
+
+def test_heads_of_mapped_features_get_mapped_ones(tiny, folder, tmp_path):
+    project = shutil.copytree(tiny, tmp_path / "project")
+    change(project, {"features.lift": 40, "features.norm": 0.05})
+    for stage in ("gram", "aggregate", "personalize"):
+        run_stage(project, stage)
+    model = load_model(Project(project), CLIENT, HeadKind.personalized, None)
+    assert model.head.shape[0] == 40
+    view = View(lift=40, norm=0.05)
+    with open_view(project / "data" / "features.h5", view) as features:
+        for one in predict(model, find_images([folder])):
+            sample = int(Path(one.image).stem)
             rows = features.rows(sample, sample + 1)
             expected = scores(rows, features.step, model.head)[0]
             np.testing.assert_allclose(one.scores, expected, rtol=0, atol=1e-12)

@@ -18,17 +18,24 @@ from pfl.index import read_index
 from pfl.members import read_members
 from pfl.origins import Origins
 from pfl.uploads import open_uploads
-from tests.workspace import ENVIRONMENT, command, contents
+from tests.workspace import ENVIRONMENT, command, contents, flat
 
 pytestmark = pytest.mark.slow
 
 
-def stage_command(project, stage, **flags):
+def stage_command(project, stage, /, **flags):
     """The command of dvc.yaml with the parameters of params.yaml, some flags replaced."""
     load = lambda name: yaml.safe_load((project / name).read_text(encoding="utf-8"))  # noqa: E731
-    words = [w for w in load("dvc.yaml")["stages"][stage]["cmd"].split() if not w.startswith("$")]
-    values = {key.replace("_", "-"): value for key, value in flags.items()}
-    settings = load("params.yaml").get(stage, {}) | values
+    words = load("dvc.yaml")["stages"][stage]["cmd"].split()
+    params = load("params.yaml")
+    settings = {
+        name: value
+        for word in words
+        if word.startswith("$")
+        for name, value in flat(params[word[2:-1]])
+    }
+    words = [word for word in words if not word.startswith("$")]
+    settings |= {key.replace("_", "-"): value for key, value in flags.items()}
     for name, value in settings.items():
         if isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
@@ -41,7 +48,7 @@ def stage_command(project, stage, **flags):
     return [sys.executable, *words[1:]]
 
 
-def fails(project, stage, **flags):
+def fails(project, stage, /, **flags):
     """Run a stage that must fail without a traceback and without changing an artifact."""
     before = contents(project)
     done = command(project, *stage_command(project, stage, **flags), check=False)
@@ -103,6 +110,18 @@ BAD = {
     "rho in words": ("personalize", {"rho": "much"}, "'much' must be auto or a finite number"),
     "unknown family": ("personalize", {"family": "best"}, "'best' is not one of"),
     "unknown criterion": ("personalize", {"criterion": "test"}, "'test' is not one of"),
+    "epsilon of zero": ("aggregate", {"privacy.epsilon": 0}, "must be none or a finite number"),
+    "delta of one": (
+        "aggregate",
+        {"privacy.epsilon": 1, "privacy.delta": 1},
+        "aggregate.privacy.delta is 1",
+    ),
+    "a seed in words": ("aggregate", {"privacy.seed": "public"}, "'public' must be secret or"),
+    "privacy without a norm": ("aggregate", {"privacy.epsilon": 1}, "set features.norm"),
+    "lift below zero": ("gram", {"lift": -1}, "--lift"),
+    "projection in words": ("evaluate", {"project": "few"}, "--project"),
+    "norm of zero": ("gram", {"norm": 0}, "'0' must be none or a finite number above 0"),
+    "norm too small": ("personalize", {"norm": 1e-300}, "set features.norm to"),
     "missing input": ("gram", {"features": "data/gone.h5"}, "data/gone.h5 does not exist"),
     "another artifact": ("gram", {"features": "data/index.h5"}, "'features/1' is needed"),
     "not an artifact": ("evaluate", {"heads": "params.yaml"}, "params.yaml is corrupt"),

@@ -232,3 +232,18 @@ def test_clients_that_were_left_out_have_no_heads_and_are_no_fault(project, tmp_
     words = ("predict", tmp_path / "x.png", "--client", 2, "--project", project)
     assert "has no head of its own" in told(pfl(*words))
     assert "has no head of its own" not in told(pfl(*words, "--head", "global"))
+
+
+def test_mapped_features_and_private_sums_are_no_fault(project, tmp_path):
+    change(project, {"features.lift": 40, "features.norm": 0.05, "aggregate.privacy.epsilon": 9.0})
+    for stage in ("gram", "aggregate", "personalize", "evaluate"):
+        run_stage(project, stage)
+    done, found = verified(project)
+    assert done.exit_code == 0, done.output
+    details = {(row["artifact"], row["check"]): row["detail"] for row in found["checks"]}
+    assert details["data/server.h5", "sums"].startswith("private")
+    change(project, {"features.seed": 1})
+    run_stage(project, "gram")
+    assert "through different maps" in verified(project, "--all")[0].output
+    words = ("export", "--client", 3, "--out", tmp_path / "model", "--project", project)
+    assert "exported model knows no maps" in told(pfl(*words))

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import itertools
+import re
 import shutil
 from pathlib import Path
 from typing import get_type_hints
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from pfl.artifacts import create, put
 from pfl.cli import app
-from tests.workspace import ROOT, SMALL, change
+from tests.workspace import ROOT, SMALL, change, flat
 
 STAGES = ("prepare", "partition", "extract", "gram", "aggregate", "personalize", "evaluate")
 
@@ -30,15 +31,16 @@ def pipeline(folder, values=None, stages=STAGES):
 
 
 def run_stage(folder, stage):
-    """Call a stage's function with the files of dvc.yaml and the section of params.yaml."""
+    """Call a stage's function with the files of dvc.yaml and its sections of params.yaml."""
     function = getattr(importlib.import_module(f"stages.{stage}"), stage)
     words = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][stage]["cmd"].split()
     files = {
         flag[2:]: folder / path for flag, path in itertools.pairwise(words) if flag.startswith("--")
     }
-    section = yaml.safe_load((folder / "params.yaml").read_text()).get(stage, {})
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    flags = dict(pair for word in words if word[0] == "$" for pair in flat(params[word[2:-1]]))
     hints = get_type_hints(function)
-    values = {name.replace("-", "_"): value for name, value in (files | section).items()}
+    values = {re.sub(r"\W", "_", name): value for name, value in (files | flags).items()}
     if "scratch" in inspect.signature(function).parameters:
         values["scratch"] = folder / ".scratch"
     function(**{name: hints[name](value) for name, value in values.items()})

@@ -58,6 +58,15 @@ def change(folder, values):
     return before
 
 
+def flat(section, before=""):
+    """Names and values as DVC makes them flags: those of a section in a section after a dot."""
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
 def command(folder, *words, check=True):
     """Run a command in the copy; show its output when it fails unexpectedly."""
     done = subprocess.run(

@@ -25,7 +25,15 @@ def global_residuals(
     errors: Float[np.ndarray, "n d"], leverages: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n d"]:
     """t_i = e_i / (1 − (K_A)_ii), the global head's."""
-    return errors / (1.0 - leverages)[:, None]
+    return errors / _kept(1.0 - leverages)[:, None]
+
+
+def _kept(rest: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """1 − h, NaN where a leverage h reaches 1: possible only where noise hides samples in the sums.
+
+    A head with such a residual cannot be judged and is not chosen.
+    """
+    return np.where(rest > 0, rest, np.nan)
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,8 @@ class FedhipPath:
     def residuals(self, alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
         """Leave-one-out residuals of P_k(α), for each α."""
         left = self.fit.residuals(alphas, self.errors, self.projected)
-        return left / (self.fit.diagonal(alphas) - self.fit.leverages(alphas))[:, :, None]
+        kept = _kept(self.fit.diagonal(alphas) - self.fit.leverages(alphas))
+        return left / kept[:, :, None]
 
 
 def fedhip_path(whitened: Float[np.ndarray, "n m"], errors: Float[np.ndarray, "n d"]) -> FedhipPath:

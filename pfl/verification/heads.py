@@ -12,7 +12,6 @@ from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.errors import InputError
 from pfl.evaluation import evaluate, metrics, table
-from pfl.features import open_features
 from pfl.fedhip import Knowledge
 from pfl.heads import Heads, open_heads
 from pfl.index import read_index
@@ -25,6 +24,7 @@ from pfl.project import Project
 from pfl.reports import load_report
 from pfl.server import read_server
 from pfl.uploads import open_uploads
+from pfl.view import View, open_view
 
 
 def origins(project: Project) -> str:
@@ -36,8 +36,15 @@ def origins(project: Project) -> str:
         recorded_sha256(server, "server"), clients.sha256, recorded_sha256(features, "features")
     )
     member = read_members(project.artifact("members")).member
-    with open_heads(project.artifact("heads")) as heads:
+    with (
+        open_heads(project.artifact("heads")) as heads,
+        open_uploads(project.artifact("uploads")) as sent,
+    ):
         heads.origins.check("heads", made)
+        if View.of(heads.file.attrs) != View.of(sent.view):
+            raise InputError(
+                "heads.h5 and uploads.h5 are of features through different maps: run `dvc repro`."
+            )
         expected = (clients.train.clients, *knowledge.head.shape)
         if heads.shape != expected:
             raise InputError(
@@ -92,8 +99,8 @@ def accuracies(project: Project) -> str:
     """The reported accuracies are those that the heads have."""
     _, knowledge = read_server(project.artifact("server"))
     with (
-        open_features(project.artifact("features")) as features,
         open_heads(project.artifact("heads")) as heads,
+        open_view(project.artifact("features"), View.of(heads.file.attrs)) as features,
     ):
         index = read_index(project.artifact("index"))
         held = read_clients(project.artifact("clients"))

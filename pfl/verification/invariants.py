@@ -18,8 +18,9 @@ from pfl.parallel import in_order
 from pfl.project import Project
 from pfl.quantize import LIMIT
 from pfl.rows import ClientSamples, by_client, check_same_run
-from pfl.server import read_server
+from pfl.server import are_private, read_server
 from pfl.uploads import open_uploads
+from pfl.view import View, open_view
 
 BLOCK_ROWS = 4096
 
@@ -112,8 +113,8 @@ def upload_sums(project: Project) -> str:
     index = read_index(project.artifact("index"))
     held = read_clients(project.artifact("clients")).train
     with (
-        open_features(project.artifact("features")) as features,
         open_uploads(project.artifact("uploads")) as sent,
+        open_view(project.artifact("features"), View.of(sent.view)) as features,
     ):
         check_same_run(features, index, held)
 
@@ -141,6 +142,8 @@ def members(project: Project) -> str:
 
 def server_sums(project: Project) -> str:
     """The server's sums are those of the members' uploads."""
+    if are_private(project.artifact("server")):
+        return "private: noise hides whose they are, and they are not compared"
     summed, _ = read_server(project.artifact("server"))
     clients = np.flatnonzero(read_members(project.artifact("members")).member).tolist()
     with open_uploads(project.artifact("uploads")) as sent:

@@ -1,0 +1,157 @@
+"""Accuracy against ε of differentially private sums, with all features and with fewer dimensions.
+
+    python -m benchmarks.privacy DATA FIGURE [--epsilons 0.1 0.3 1 3 10 --project 64 256 0]
+
+DATA is a folder with index.h5, clients.h5 and features.h5. Every sample's features are shrunk to
+length 1, projected ones after the projection. Accuracy is the mean over clients on their own test
+samples: of the global head, the mean over the seeds of the noise; of anchored heads whose ρ clients
+choose, and of their local heads, with the first seed. Prints a Markdown table and draws FIGURE.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
+
+from pfl.clients import Clients, read_clients
+from pfl.cores import cores
+from pfl.features import Features
+from pfl.fedhip import Knowledge, aggregate
+from pfl.gaussian import seeded_bytes
+from pfl.index import Index, read_index
+from pfl.moments import Moments, moments, total
+from pfl.parallel import in_order
+from pfl.privacy import Privacy, release
+from pfl.process import keep_memory
+from pfl.quantize import dequantize
+from pfl.rows import by_client
+from pfl.selection.candidates import Family, Settings
+from pfl.selection.choice import choose, menu
+from pfl.selection.criteria import Criterion
+from pfl.selection.sums import choose_beta, global_path
+from pfl.view import View, open_view
+
+NORM = 1.0
+KINDS = ("global", "personalized", "local")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Training and test features of every client, in float32 to save memory."""
+
+    train: list[tuple[np.ndarray, np.ndarray]]
+    test: list[tuple[np.ndarray, np.ndarray]]
+    sums: Moments
+
+    def accuracy(self, heads: Sequence[np.ndarray]) -> float:
+        """Mean over clients of each one's head on its own test samples."""
+        found = [
+            np.mean((features @ head).argmax(1) == labels)
+            for head, (features, labels) in zip(heads, self.test, strict=True)
+            if len(labels)
+        ]
+        return float(np.mean(found))
+
+
+def load(features: Features, index: Index, clients: Clients) -> Federation:
+    """Read a view of the features once."""
+    classes = len(index.classes)
+    parts, sums = [], []
+    for held in (clients.train, clients.test):
+        part = []
+        for own in by_client(features, index, held):
+            if held is clients.train:
+                sums.append(moments(own.rows, own.labels, classes, features.step))
+            rows = dequantize(own.rows, features.step).astype(np.float32)
+            part.append((rows, own.labels))
+        parts.append(part)
+    return Federation(*parts, total(sums, Moments.zero(features.m, classes, features.step)))
+
+
+def personal(federation: Federation, sums: Moments, knowledge: Knowledge) -> tuple[float, float]:
+    """Accuracy of the anchored heads that clients choose, and of their local ones."""
+    offer = menu(sums, knowledge, Settings(Family.ANCHORED, None, None, None), Criterion.MARGIN)
+
+    def work(own: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        chosen = choose(offer, own[0].astype(np.float64), own[1])
+        return chosen.personalized, chosen.local
+
+    heads = list(in_order(work, federation.train, cores()))
+    return federation.accuracy([p for p, _ in heads]), federation.accuracy([k for _, k in heads])
+
+
+def measure(
+    federation: Federation, epsilons: Sequence[float], delta: float, seeds: int
+) -> list[tuple[float, ...]]:
+    """Accuracies by ``KINDS`` for each ε, and last without noise."""
+    found = []
+    for epsilon in epsilons:
+        shared = []
+        for seed in range(seeds):
+            promise = Privacy(epsilon, delta, NORM)
+            released = release(federation.sums, promise, seeded_bytes(seed))
+            knowledge = aggregate(released.sums, released.beta)
+            shared.append(federation.accuracy([knowledge.head] * len(federation.test)))
+            if seed == 0:
+                own = personal(federation, released.sums, knowledge)
+        found.append((float(np.mean(shared)), *own))
+    exact = aggregate(federation.sums, choose_beta(global_path(federation.sums)))
+    shared_exact = federation.accuracy([exact.head] * len(federation.test))
+    return [*found, (shared_exact, *personal(federation, federation.sums, exact))]
+
+
+def draw(path: Path, epsilons: Sequence[float], found: dict[str, list[tuple[float, ...]]]) -> None:
+    """One line a view and kind of head; thin lines are accuracy without noise."""
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for panel, kind in zip(panels, KINDS, strict=False):
+        number = KINDS.index(kind)
+        for color, (name, rows) in zip(("C0", "C1", "C2", "C3"), found.items(), strict=False):
+            values = [100 * row[number] for row in rows]
+            panel.plot(epsilons, values[:-1], "o-", color=color, label=name)
+            panel.axhline(values[-1], color=color, linewidth=0.8, linestyle=":")
+        panel.set(xscale="log", xlabel="ε", title=f"{kind} head", ylabel="accuracy in %")
+        panel.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    whole = list(found.values())[-1]
+    panels[1].axhline(100 * whole[-1][2], color="black", linewidth=1, linestyle="--")
+    panels[1].annotate(
+        "local heads, nothing shared", (epsilons[-1], 100 * whole[-1][2]), (0, -13),
+        textcoords="offset points", fontsize=9, ha="right",
+    )  # fmt: skip
+    panels[0].legend(title="dotted: without noise")
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Measure, print and draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("figure", type=Path)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument("--project", type=int, nargs="+", default=[64, 256, 0])
+    parser.add_argument("--seeds", type=int, default=3)
+    a = parser.parse_args()
+    keep_memory()
+    index, clients = read_index(a.data / "index.h5"), read_clients(a.data / "clients.h5")
+    found = {}
+    print("| dimensions | ε |", " | ".join(KINDS), "|\n|---:" + "|---:" * (len(KINDS) + 1) + "|")
+    with threadpool_limits(1):
+        for size in a.project:
+            with open_view(a.data / "features.h5", View(project=size, norm=NORM)) as features:
+                federation, name = load(features, index, clients), f"{features.m} dimensions"
+            found[name] = measure(federation, a.epsilons, a.delta, a.seeds)
+            for epsilon, row in zip([*a.epsilons, "no noise"], found[name], strict=True):
+                cells = " | ".join(f"{100 * value:.1f}" for value in row)
+                print(f"| {federation.sums.features} | {epsilon} | {cells} |", flush=True)
+    draw(a.figure, a.epsilons, found)
+
+
+if __name__ == "__main__":
+    main()

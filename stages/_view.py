@@ -1,0 +1,20 @@
+"""The section ``features`` of params.yaml, which every stage that reads features takes."""
+
+from typing import Annotated
+
+import typer
+
+from pfl.view import View
+from stages._run import LARGEST_SEED, number_or_auto
+
+Project = Annotated[
+    int, typer.Option(help="Dimensions after a random projection, 0 for none.", min=0)
+]
+Lift = Annotated[int, typer.Option(help="Random ReLU features in their place, 0 for none.", min=0)]
+Norm = Annotated[str, typer.Option(help="Length that features are clipped to, or none.")]
+Seed = Annotated[int, typer.Option(help="Of projection and lift.", min=0, max=LARGEST_SEED)]
+
+
+def view(project: int, lift: int, norm: str, seed: int) -> View:
+    """The view that the flags describe."""
+    return View(project, lift, number_or_auto(norm, "--norm", word="none"), seed)
