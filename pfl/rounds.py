@@ -23,6 +23,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from pfl.algorithm import Algorithm, LocalTraining, RoundContext, Training
+from pfl.client_data import ClientData, TestData
 from pfl.errors import InputError
 from pfl.shares import portion
 from pfl.split import (
@@ -38,7 +39,6 @@ from pfl.split import (
     upload,
 )
 from pfl.streams import stream
-from pfl.training_data import ClientData, TestData
 from pfl.workers import Run
 
 __all__ = [

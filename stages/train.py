@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,14 +118,15 @@ def _load(
     from pfl.federated_data import federate
     from pfl.images import open_images
     from pfl.index import read_index
-    from pfl.training_data import load_pixels
+    from pfl.training_data import load_pixels, pixel_view
 
     if size != "auto" and not (size.isdecimal() and int(size) > 0):
         raise typer.BadParameter(f"'{size}' must be auto or pixels.", param_hint="--image-size")
     held = read_clients(clients_file)
     with open_images(images) as opened:
         pixels = load_pixels(opened, None if size == "auto" else int(size))
-    return held, federate(read_index(index), held, pixels, holdout, augment)
+    view_of = partial(pixel_view, augment=augment)
+    return held, federate(read_index(index), held, pixels, holdout, view_of)
 
 
 def _problem(
@@ -137,7 +139,7 @@ def _problem(
     from pfl.rounds import Problem
     from pfl.streams import stream
 
-    _, side, _, channels = data.tests.pooled.pixels.shape
+    _, side, _, channels = data.tests.pooled.stored.shape
     model = build(network, channels, side, data.classes, stream(training.seed, "network"))
     algorithm = make_algorithm(method, model, values)
     clients = tuple(client.to(device) for client in data.clients)
