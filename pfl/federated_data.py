@@ -67,7 +67,7 @@ def federate(
         what = "test" if any(len(rows) for rows in training) else "training"
         raise InputError(
             f"There are no {what} samples left: give prepare data with such samples, or choose "
-            "another rounds.external-group or rounds.validation-fraction."
+            "another external-group or validation-fraction."
         )
     view = view_of(stored[torch.from_numpy(rows)] for rows in training if len(rows))
     label = torch.from_numpy(index.label.astype(np.int64))
@@ -95,7 +95,7 @@ def _external(index: Index, name: str) -> np.ndarray:
         return np.zeros(len(index.label), bool)
     if name not in index.groups:
         raise InputError(
-            f"rounds.external-group is '{name}', which is no group of these data: choose one of "
+            f"The external-group is '{name}', which is no group of these data: choose one of "
             f"{', '.join(index.groups)}, or leave it empty."
         )
     return np.equal(index.group, index.groups.index(name))

@@ -88,9 +88,7 @@ def test_validation_parts_are_drawn_by_the_seed():
     parts = [
         [
             numbers(part)
-            for part in federate(
-                index, held, pixels, Holdout(0.5, "", seed), VIEW
-            ).tests.validation
+            for part in federate(index, held, pixels, Holdout(0.5, "", seed), VIEW).tests.validation
         ]
         for seed in (0, 0, 1)
     ]
