@@ -21,7 +21,7 @@ CODE = ("pfl/", "stages/")
 # `heads`. `report` is given the sections that it shows.
 SHOWN = [
     *("prepare", "partition", "extract", "features"),
-    *("aggregate", "personalize", "compare", "rounds"),
+    *("aggregate", "personalize", "compare", "rounds", "head-rounds"),
 ]
 OWN_SECTION = {
     "train": ["train.${item.method}"],
