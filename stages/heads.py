@@ -7,10 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 from stages._run import run
 from stages._section import read_section
 from stages._training import (
-    Batch, Decay, Epochs, Every, Fraction, Group, Input, Kept, Lost, Models, Momentum, Nesterov,
-    Option, Place, Places, Report, Rounds, Scratch, Seed, Settings, Weights, check_shares,
-    complete_run, work_key,
-)  # fmt: skip
+    Batch,
+    Decay,
+    Epochs,
+    Every,
+    Fraction,
+    Group,
+    Input,
+    Kept,
+    Lost,
+    Models,
+    Momentum,
+    Nesterov,
+    Option,
+    Place,
+    Places,
+    Report,
+    Rounds,
+    Scratch,
+    Seed,
+    Settings,
+    Weights,
+    check_shares,
+    complete_run,
+    work_key,
+)
 from stages._view import Lift, Norm, Project, view
 from stages._view import Seed as ViewSeed
 
