@@ -29,13 +29,14 @@ from torch.utils.data import DataLoader
 
 from pfl import baselines
 from pfl.algorithm import Algorithm, Training
+from pfl.client_data import ClientData, TestData
 from pfl.ensemble import score_all, score_clients
 from pfl.local import sgd
 from pfl.methods import make_algorithm
 from pfl.networks import build
 from pfl.rounds import Federation, Problem, begin, play_round
 from pfl.streams import stream
-from pfl.training_data import ClientData, TestData
+from pfl.training_data import PixelView
 from pfl.workers import workers
 
 CLASSES, SIDE = 10, 32
@@ -84,7 +85,7 @@ def _problem(options: argparse.Namespace) -> Problem:
         pixels = rng.integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8)
     label = torch.from_numpy(rng.integers(0, CLASSES, count))
     half = torch.full((3,), 0.5)
-    everything = ClientData(torch.from_numpy(pixels), label, half, half / 2, False)
+    everything = ClientData(torch.from_numpy(pixels), label, PixelView(half, half / 2, False))
     rows = torch.arange(count)
     parts = rows[: options.images].tensor_split(options.clients)
     pooled = everything.take(rows[options.images :])
@@ -162,7 +163,7 @@ def _store(problem: Problem, folder: Path) -> None:
     for client, data in enumerate(problem.clients):
         test = problem.tests.pooled.take(problem.tests.own[client])
         for name, part in (("train", data), ("test", test)):
-            pixels = part.normalized(part.pixels).contiguous().numpy()
+            pixels = part.view(part.stored).contiguous().numpy()
             np.savez_compressed(folder / f"{name}-{client}.npz", x=pixels, y=part.label.numpy())
 
 

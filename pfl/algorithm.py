@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pfl.client_data import ClientData
 from pfl.split import Split
-from pfl.training_data import ClientData
 
 
 @dataclass(frozen=True)

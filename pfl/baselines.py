@@ -11,10 +11,12 @@
 | FedProx | Li et al., arXiv 1812.06127 | nothing | SGD with a proximal term |
 | Ditto | Li et al., arXiv 2012.04221 | nothing | SGD, and a personal model beside it |
 | FedAvg-ft | | nothing | SGD; fine-tuned by each client before use |
+
+FedBABU, APFL and pFedMe have files of their own.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from enum import StrEnum
@@ -24,11 +26,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pfl.algorithm import Algorithm, LocalTraining, RoundContext
+from pfl.client_data import ClientData
 from pfl.errors import InputError
 from pfl.layers import end_layers
 from pfl.local import Terms, cross_entropy, descend, train
 from pfl.split import Split, all_private, nothing_private, private_where
-from pfl.training_data import ClientData
 
 
 class End(StrEnum):
@@ -50,22 +52,22 @@ def at_least(parameter: str, value: int | float, low: int) -> None:
         InputError: it is.
     """
     if not low <= value < math.inf:
-        raise InputError(f"train.{parameter} is {value}: choose a number from {low} upwards.")
+        raise InputError(f"The setting {parameter} is {value}: choose a number from {low} upwards.")
 
 
-def _constant(name: str, split: Split, training: LocalTraining = train) -> Algorithm:
+def constant(name: str, split: Split, training: LocalTraining = train) -> Algorithm:
     """A method whose split is the same in every round."""
     return Algorithm(name, lambda number, rounds: split, training)
 
 
 def fedavg(model: nn.Module) -> Algorithm:
     """Everything is shared."""
-    return _constant("fedavg", nothing_private(model.state_dict()))
+    return constant("fedavg", nothing_private(model.state_dict()))
 
 
 def local(model: nn.Module) -> Algorithm:
     """Nothing is shared: each client trains alone, from the common initial weights."""
-    return _constant("local", all_private(model.state_dict()))
+    return constant("local", all_private(model.state_dict()))
 
 
 def fedper(model: nn.Module, private_layers: int) -> Algorithm:
@@ -75,7 +77,7 @@ def fedper(model: nn.Module, private_layers: int) -> Algorithm:
         InputError: the network has not so many layers.
     """
     top = end_layers(model, private_layers, True, "fedper.private-layers")
-    return _constant("fedper", private_where(model.state_dict(), top.__contains__))
+    return constant("fedper", private_where(model.state_dict(), top.__contains__))
 
 
 def lg_fed(model: nn.Module, shared_layers: int, shared_end: End) -> Algorithm:
@@ -89,7 +91,7 @@ def lg_fed(model: nn.Module, shared_layers: int, shared_end: End) -> Algorithm:
     """
     shared = end_layers(model, shared_layers, shared_end == End.TOP, "lg-fed.shared-layers")
     split = private_where(model.state_dict(), lambda name: name not in shared)
-    return _constant("lg-fed", split)
+    return constant("lg-fed", split)
 
 
 def fedrep(model: nn.Module, private_layers: int, head_epochs: int) -> Algorithm:
@@ -112,7 +114,7 @@ def fedrep(model: nn.Module, private_layers: int, head_epochs: int) -> Algorithm
         body = train_part(model, data, context, generator, lambda name: name not in head)
         return body | {"head-loss": first["loss"]}
 
-    return _constant("fedrep", private_where(model.state_dict(), head.__contains__), training)
+    return constant("fedrep", private_where(model.state_dict(), head.__contains__), training)
 
 
 def train_part(
@@ -146,7 +148,7 @@ def fedbn(model: nn.Module) -> Algorithm:
             "FedBN keeps normalization layers private, and this network has none, so it would be "
             "FedAvg: take fedbn out of train, or choose a network with normalization (a ResNet)."
         )
-    return _constant("fedbn", private_where(model.state_dict(), names.__contains__))
+    return constant("fedbn", private_where(model.state_dict(), names.__contains__))
 
 
 def fedprox(model: nn.Module, mu: float) -> Algorithm:
@@ -165,21 +167,27 @@ def fedprox(model: nn.Module, mu: float) -> Algorithm:
         loss = proximal(model.parameters(), mu)
         return descend(model, model.parameters(), data, context, generator, loss)
 
-    return _constant("fedprox", nothing_private(model.state_dict()), training)
+    return constant("fedprox", nothing_private(model.state_dict()), training)
 
 
 def proximal(
     anchors: Iterable[Tensor], weight: float
 ) -> Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Terms]]:
     """CE + weight/2 ‖w − anchors‖², the anchors as they are now."""
-    fixed = [anchor.detach().clone() for anchor in anchors]
+    return attracted([anchor.detach().clone() for anchor in anchors], weight)
+
+
+def attracted(
+    anchors: Sequence[Tensor], weight: float
+) -> Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Terms]]:
+    """CE + weight/2 ‖w − anchors‖², the anchors as they are when the loss is computed."""
 
     def loss(
-        model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
+        model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, ""], Terms]:
-        value, terms = cross_entropy(model, images, label)
-        pairs = zip(model.parameters(), fixed, strict=True)
-        distance = torch.stack([(w - anchor).square().sum() for w, anchor in pairs]).sum()
+        value, terms = cross_entropy(model, inputs, label)
+        pairs = zip(model.parameters(), anchors, strict=True)
+        distance = torch.stack([(w - anchor.detach()).square().sum() for w, anchor in pairs]).sum()
         return value + weight / 2 * distance, terms | {"distance": distance.detach()}
 
     return loss
@@ -210,11 +218,11 @@ def ditto(model: nn.Module, attraction: float) -> Algorithm:
         return terms | {f"personal-{name}": value for name, value in own.items()}
 
     return replace(
-        _constant("ditto", nothing_private(model.state_dict()), training), personalize=_recall
+        constant("ditto", nothing_private(model.state_dict()), training), personalize=recall
     )
 
 
-def _recall(
+def recall(
     model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
 ) -> dict[str, float]:
     """Use the model in the client's memory, if it has one yet."""
@@ -233,10 +241,16 @@ def fedavg_ft(model: nn.Module, epochs: int, learning_rate: float) -> Algorithm:
     at_least("fedavg-ft.epochs", epochs, 1)
     at_least("fedavg-ft.learning-rate", learning_rate, 0)
 
-    def personalize(
+    return replace(fedavg(model), name="fedavg-ft", personalize=fine_tuning(epochs, learning_rate))
+
+
+def fine_tuning(epochs: int, learning_rate: float) -> LocalTraining:
+    """Plain training of the whole model at a learning rate of its own, the same in every round."""
+
+    def tune(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
         tuned = context.adjusted(epochs=epochs, lr=learning_rate, lr_decay=1.0)
         return train(model, data, tuned, generator)
 
-    return replace(fedavg(model), name="fedavg-ft", personalize=personalize)
+    return tune

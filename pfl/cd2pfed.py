@@ -31,13 +31,13 @@ from torch.nn import functional as F
 
 from pfl.algorithm import Algorithm, RoundContext
 from pfl.channels import Cross, crossing, divide
+from pfl.client_data import ClientData
 from pfl.decoupled import decouple
 from pfl.distill import cyclic_distillation
 from pfl.errors import InputError
 from pfl.local import Loss, Terms, cross_entropy, descend
 from pfl.split import Split
 from pfl.tracing import Trace, trace
-from pfl.training_data import ClientData
 
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
 
@@ -164,7 +164,7 @@ def _train(
             context,
             generator,
             loss,
-            after_step=average if by_step else None,
+            after_batch=average if by_step else None,
             after_epoch=None if by_step else average,
         )
 

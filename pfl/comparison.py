@@ -60,7 +60,8 @@ class Compared:
     """One method.
 
     Attributes:
-        method: its name; FedHiP's heads are ``fedhip:local`` and so on.
+        method: its name; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so
+            on.
         seeds: runs behind each entry.
         entries: by the names of :data:`MEASURES`, those that some method has.
     """
@@ -70,10 +71,12 @@ class Compared:
     entries: Mapping[str, Entry]
 
 
-def compare(
-    runs: Path, methods: Sequence[str], seeds: Sequence[int], fedhip: Path
-) -> list[Compared]:
-    """Gather ``runs/<method>/seed-<seed>/metrics.json``, and FedHiP's from ``fedhip``.
+def compare(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
+    """Gather ``metrics.json`` of each method's runs, and FedHiP's from ``fedhip``.
+
+    Args:
+        runs: by the name of the method, a folder for each seed.
+        fedhip: FedHiP's folder.
 
     What no method has measured (an external test, a validation) is left out.
 
@@ -83,12 +86,9 @@ def compare(
     rows = [
         _compared(
             method,
-            [
-                _measured(runs / method / f"seed-{seed}" / "metrics.json", (), MEASURES)
-                for seed in seeds
-            ],
+            [_measured(folder / "metrics.json", (), MEASURES) for folder in folders],
         )
-        for method in methods
+        for method, folders in runs.items()
     ]
     for head in HEADS:
         rows.append(
@@ -116,6 +116,16 @@ def _compared(method: str, runs: Sequence[Mapping[str, float]]) -> Compared:
             std=statistics.stdev(known) if len(known) > 1 else math.nan,
         )
     return Compared(method, len(runs), entries)
+
+
+def run_folders(
+    runs: Path, methods: Sequence[str], seeds: Sequence[int], prefix: str = ""
+) -> dict[str, list[Path]]:
+    """The folders ``runs/<method>/seed-<seed>``, by ``prefix`` and method."""
+    return {
+        f"{prefix}{method}": [runs / method / f"seed-{seed}" for seed in seeds]
+        for method in methods
+    }
 
 
 def comparison_csv(table: Sequence[Compared]) -> str:

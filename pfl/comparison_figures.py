@@ -20,6 +20,7 @@ PANELS = {
     EXTERNAL_TEST: "external test: the ensemble\non the group held out",
 }
 DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
+LEVELS = (":", "-.", (0, (5, 2)))  # local, global, personalized
 
 
 def draw_comparison(path: Path, table: Sequence[Compared]) -> None:
@@ -99,6 +100,46 @@ def draw_rounds(
     draw(path, (11.0, 4.5), content)
 
 
+def draw_bytes(
+    path: Path,
+    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
+    upload: Mapping[str, Sequence[Mapping[int, float]]],
+    levels: Mapping[str, float],
+) -> None:
+    """Draw the local test against what was sent until then: mean over seeds, a curve a method.
+
+    Args:
+        path: the PNG file.
+        accuracy: by method and seed, the local test after some rounds.
+        upload: likewise, the bytes that all clients sent in each round.
+        levels: by name, the accuracy of what has no rounds, as horizontal lines.
+    """
+
+    def content(figure: Figure) -> None:
+        axes = figure.subplots()
+        for i, (method, runs) in enumerate(accuracy.items()):
+            sent = [_running(run) for run in upload[method]]
+            rounds = sorted(set.intersection(*(set(run) for run in [*runs, *sent])))
+            places, means = ([_mean(some, t) for t in rounds] for some in (sent, runs))
+            dash = DASHES[i // len(COLORS) % len(DASHES)]
+            color = COLORS[i % len(COLORS)]
+            axes.plot(places, means, dash, marker=".", color=color, label=method)
+        for (name, value), style in zip(levels.items(), LEVELS, strict=True):
+            axes.axhline(value, color="black", lw=1.2, ls=style, label=name)
+        axes.set_title("Local test: mean over the clients' models, by what they had sent")
+        axes.set_xlabel("sent by all clients so far, MiB")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.grid(color="0.9")
+        axes.set_axisbelow(True)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+    draw(path, (9.0, max(4.5, 1.0 + 0.24 * (len(accuracy) + len(levels)))), content)
+
+
+def _mean(runs: Sequence[Mapping[int, float]], number: int) -> float:
+    return sum(run[number] for run in runs) / len(runs)
+
+
 def _running(run: Mapping[int, float]) -> dict[int, float]:
     """Bytes of each round, as MiB up to each round."""
     return dict(zip(run, (total / 2**20 for total in accumulate(run.values())), strict=True))
@@ -107,7 +148,7 @@ def _running(run: Mapping[int, float]) -> dict[int, float]:
 def _lines(axes: Axes, curves: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
     for i, (method, runs) in enumerate(curves.items()):
         rounds = sorted(set.intersection(*(set(run) for run in runs)))
-        means = [sum(run[t] for run in runs) / len(runs) for t in rounds]
+        means = [_mean(runs, t) for t in rounds]
         dash = DASHES[i // len(COLORS) % len(DASHES)]
         axes.plot(rounds, means, dash, color=COLORS[i % len(COLORS)], label=method)
     axes.set_xlabel("round")

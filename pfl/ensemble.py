@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from safetensors.torch import load
 from torch import nn
 
+from pfl.client_data import ClientData
 from pfl.rounds import (
     Federation,
     Job,
@@ -36,7 +37,6 @@ from pfl.rounds import (
     state_bytes,
 )
 from pfl.split import Packed, average, nothing_private, upload
-from pfl.training_data import ClientData
 from pfl.workers import Run
 
 BATCH_IMAGES = 256

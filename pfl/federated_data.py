@@ -1,19 +1,23 @@
-"""From images and a deal to what each client trains with and everybody is tested with."""
+"""From samples and a deal to what each client trains with and everybody is tested with."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from pfl.client_data import ClientData, TestData, View
 from pfl.clients import Clients
 from pfl.errors import InputError
 from pfl.index import Index
 from pfl.shares import portion
 from pfl.streams import stream
-from pfl.training_data import ClientData, TestData, normalization
+
+# The stored training samples of one client after another -> how networks see all samples.
+ViewOf = Callable[[Iterable[Tensor]], View]
 
 
 @dataclass(frozen=True)
@@ -43,14 +47,14 @@ class FederatedData:
 def federate(
     index: Index,
     held: Clients,
-    pixels: UInt8[Tensor, "n h w c"],
+    stored: Shaped[Tensor, "n ..."],
     holdout: Holdout,
-    augment: bool,
+    view_of: ViewOf,
 ) -> FederatedData:
-    """Deal the images to the clients.
+    """Deal the samples to the clients.
 
-    Mean and standard deviation, by which all images are normalized, are those of the clients'
-    training samples alone.
+    What ``view_of`` makes the view from, statistics by which all samples are normalized, are the
+    clients' training samples alone.
 
     Raises:
         InputError: nobody has training samples, there are no test samples, or the group held out
@@ -63,11 +67,11 @@ def federate(
         what = "test" if any(len(rows) for rows in training) else "training"
         raise InputError(
             f"There are no {what} samples left: give prepare data with such samples, or choose "
-            "another rounds.external-group or rounds.validation-fraction."
+            "another external-group or validation-fraction."
         )
-    mean, std = normalization(pixels[torch.from_numpy(rows)] for rows in training if len(rows))
+    view = view_of(stored[torch.from_numpy(rows)] for rows in training if len(rows))
     label = torch.from_numpy(index.label.astype(np.int64))
-    everything = ClientData(pixels, label, mean, std, augment)
+    everything = ClientData(stored, label, view)
     own = [rows[~external[rows]] for rows in map(held.test.of, range(held.test.clients))]
     return FederatedData(
         tuple(_take(everything, rows) for rows in training),
@@ -91,7 +95,7 @@ def _external(index: Index, name: str) -> np.ndarray:
         return np.zeros(len(index.label), bool)
     if name not in index.groups:
         raise InputError(
-            f"rounds.external-group is '{name}', which is no group of these data: choose one of "
+            f"The external-group is '{name}', which is no group of these data: choose one of "
             f"{', '.join(index.groups)}, or leave it empty."
         )
     return np.equal(index.group, index.groups.index(name))

@@ -26,16 +26,21 @@ def layers(model: nn.Module) -> list[list[str]]:
 
 
 def end_layers(model: nn.Module, count: int, top: bool, parameter: str) -> frozenset[str]:
-    """Entries of the ``count`` last layers (``top``) or first ones.
+    """Entries of the ``count`` last layers (``top``) or first ones, at least one being left.
 
     Raises:
         InputError: there are no so many layers; ``parameter`` is what to change.
     """
     groups = layers(model)
-    if not 1 <= count <= len(groups):
+    if len(groups) < 2:
         raise InputError(
-            f"train.{parameter} is {count}, but the network has {len(groups)} layers: choose "
-            f"1 … {len(groups)}."
+            f"The setting {parameter} divides the layers of a network, and this one has one alone: "
+            "choose a network with more (a head with hidden units), or another method."
+        )
+    if not 1 <= count < len(groups):
+        raise InputError(
+            f"The setting {parameter} is {count}, but the network has {len(groups)} layers, of "
+            f"which at least one is left: choose 1 … {len(groups) - 1}."
         )
     chosen = groups[-count:] if top else groups[:count]
     return frozenset(name for group in chosen for name in group)

@@ -12,18 +12,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pfl.algorithm import RoundContext
-from pfl.training_data import ClientData
+from pfl.client_data import ClientData
 
 Terms = dict[str, Float[Tensor, ""]]
-# (model, images, labels) -> the loss to be minimized, and terms to be reported.
+# (model, inputs, labels) -> the loss to be minimized, and terms to be reported.
 Loss = Callable[[nn.Module, Tensor, Tensor], tuple[Float[Tensor, ""], Terms]]
 
 
 def cross_entropy(
-    model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
+    model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
 ) -> tuple[Float[Tensor, ""], Terms]:
     """CE(g(x), y), batch mean; reported with the accuracy on the batch."""
-    logits = model(images)
+    logits = model(inputs)
     loss = F.cross_entropy(logits, label)
     hits = (logits.detach().argmax(1) == label).float().mean()
     return loss, {"loss": loss.detach(), "accuracy": hits}
@@ -43,8 +43,9 @@ def descend(
     context: RoundContext,
     generator: torch.Generator,
     loss: Loss,
-    after_step: Callable[[], None] | None = None,
+    after_batch: Callable[[], None] | None = None,
     after_epoch: Callable[[], None] | None = None,
+    repeats: int = 1,
 ) -> dict[str, float]:
     """SGD on ``parameters`` with a loss; returns its terms' means over all samples seen.
 
@@ -55,8 +56,9 @@ def descend(
         context: of the round.
         generator: of the order of the samples and their augmentation.
         loss: what is minimized.
-        after_step: called after each step of the optimizer, for what a method does between steps.
+        after_batch: called after the steps on each batch, for what a method does between them.
         after_epoch: called after each pass over the data.
+        repeats: steps of the optimizer on each batch; the terms are those of the last one.
     """
     optimizer = sgd(parameters, context)
     totals: dict[str, Tensor] = {}
@@ -64,14 +66,15 @@ def descend(
     model.train()
     settings = context.training
     for _ in range(settings.epochs):
-        for images, label in data.batches(settings.batch_size, generator):
-            with autocast(images.device, settings.bf16):
-                value, terms = loss(model, images, label)
-            optimizer.zero_grad()
-            torch.autograd.backward(value)
-            optimizer.step()
-            if after_step is not None:
-                after_step()
+        for inputs, label in data.batches(settings.batch_size, generator):
+            for _ in range(repeats):
+                with autocast(inputs.device, settings.bf16):
+                    value, terms = loss(model, inputs, label)
+                optimizer.zero_grad()
+                torch.autograd.backward(value)
+                optimizer.step()
+            if after_batch is not None:
+                after_batch()
             for name, term in terms.items():
                 totals[name] = totals.get(name, 0.0) + term.double() * len(label)
             seen += len(label)

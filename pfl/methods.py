@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from pfl import baselines, cd2pfed
+from pfl import apfl, baselines, cd2pfed, fedbabu, pfedme
 from pfl.algorithm import Algorithm
 from pfl.errors import InputError
 
@@ -44,11 +44,22 @@ METHODS = {
     "fedprox": _baseline(baselines.fedprox),
     "ditto": _baseline(baselines.ditto),
     "fedavg-ft": _baseline(baselines.fedavg_ft),
+    "fedbabu": _baseline(fedbabu.fedbabu),
+    "apfl": _baseline(apfl.apfl),
+    "pfedme": _baseline(pfedme.pfedme),
 }
 
 
-def make_algorithm(name: str, model: nn.Module, settings: Mapping[str, object]) -> Algorithm:
+def make_algorithm(
+    name: str, model: nn.Module, settings: Mapping[str, object], section: str = ""
+) -> Algorithm:
     """The method ``name`` with the settings of its section, for networks like ``model``.
+
+    Args:
+        name: a key of :data:`METHODS`.
+        model: the network, of which only the architecture counts.
+        settings: by name, as ``params.yaml`` has them.
+        section: where that is, for messages; ``train.<name>`` if empty.
 
     Raises:
         InputError: there is no such method; a setting is missing, unknown or of the wrong kind; or
@@ -56,7 +67,7 @@ def make_algorithm(name: str, model: nn.Module, settings: Mapping[str, object]) 
     """
     if name not in METHODS:
         raise InputError(f"There is no method '{name}': choose from {', '.join(METHODS)}.")
-    method = METHODS[name]
+    method, section = METHODS[name], section or f"train.{name}"
     kinds = _settings(method.schema)
     missing, unknown = kinds.keys() - settings.keys(), settings.keys() - kinds.keys()
     if missing or unknown:
@@ -64,10 +75,10 @@ def make_algorithm(name: str, model: nn.Module, settings: Mapping[str, object]) 
         wrong += [f"does not know {', '.join(sorted(unknown))}"] if unknown else []
         known = f"are {', '.join(kinds)}" if kinds else "do not exist"
         raise InputError(
-            f"Section train.{name} of the parameters {' and '.join(wrong)}: its settings {known}."
+            f"Section {section} of the parameters {' and '.join(wrong)}: its settings {known}."
         )
     values = {
-        key.replace("-", "_"): _value(f"train.{name}.{key}", kind, settings[key])
+        key.replace("-", "_"): _value(f"{section}.{key}", kind, settings[key])
         for key, kind in kinds.items()
     }
     return method.make(model, values)

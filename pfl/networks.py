@@ -86,8 +86,34 @@ def build(
             f"Images of {image_size} pixels are too small for '{name}': choose an image size of at "
             f"least {SMALLEST}."
         )
+    return _drawn(lambda: NETWORKS[name](Shape(in_channels, image_size, classes)), generator)
+
+
+def build_head(features: int, hidden: int, classes: int, generator: torch.Generator) -> nn.Module:
+    """A network on features (batch, features): linear, or with a layer of ``hidden`` units.
+
+    Args:
+        features: m.
+        hidden: rectified units between the features and the classifier; 0 for none.
+        classes: class scores per sample.
+        generator: source of the initial weights, on the CPU.
+    """
+    if not hidden:
+        return _drawn(lambda: _named(classifier=nn.Linear(features, classes)), generator)
+    return _drawn(
+        lambda: _named(
+            hidden=nn.Linear(features, hidden),
+            relu=nn.ReLU(),
+            classifier=nn.Linear(hidden, classes),
+        ),
+        generator,
+    )
+
+
+def _drawn(make: Callable[[], nn.Module], generator: torch.Generator) -> nn.Module:
+    """A new network with weights from ``generator``."""
     with torch.device("meta"):  # no memory and, above all, no draw from the global generator
-        network = NETWORKS[name](Shape(in_channels, image_size, classes))
+        network = make()
     network = network.to_empty(device="cpu")
     for module in network.modules():
         _initialize(module, generator)

@@ -23,6 +23,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from pfl.algorithm import Algorithm, LocalTraining, RoundContext, Training
+from pfl.client_data import ClientData, TestData
 from pfl.errors import InputError
 from pfl.shares import portion
 from pfl.split import (
@@ -38,7 +39,6 @@ from pfl.split import (
     upload,
 )
 from pfl.streams import stream
-from pfl.training_data import ClientData, TestData
 from pfl.workers import Run
 
 __all__ = [
@@ -283,7 +283,7 @@ def _check_finite(job: Job, terms: Mapping[str, float], state: State) -> None:
     what = f"the {broken[0]} of" if broken else "a weight of"
     raise InputError(
         f"Training diverged in round {job.round}: {what} client {job.client} is not a finite "
-        "number. Lower rounds.learning-rate (or the method's weights of loss terms) and run again; "
+        "number. Lower the learning-rate (or the method's weights of loss terms) and run again; "
         "the state after the round before is kept in .scratch."
     )
 

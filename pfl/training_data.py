@@ -1,16 +1,15 @@
-"""One client's images in memory: bytes, channels last, normalized as they are used.
+"""Images in memory: bytes, channels last, normalized as they are used.
 
-Everything is a tensor operation on whole batches; there is no loader and no process per client. A
-view of channels-last bytes is what PyTorch's fast convolutions want, and a quarter of the memory of
-floats (two-core CPU, LeNet-5: 13,900 images/s against 11,700 through a DataLoader).
+A view of channels-last bytes is what PyTorch's fast convolutions want, and a quarter of the memory
+of floats (two-core CPU, LeNet-5: 13,900 images/s against 11,700 through a DataLoader).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -20,93 +19,43 @@ from pfl.images import Images
 PADDING = 4  # black pixels around an image before a random crop, as usual for CIFAR
 ARRAYS, FILES = 256, 16  # images read at once: bounds what is held in memory at full size
 
-Batch = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
-
 
 @dataclass(frozen=True)
-class ClientData:
-    """Images and labels of one client.
+class PixelView:
+    """How images become a network's input.
 
     Attributes:
-        pixels: 0 … 255.
-        label: class numbers.
         mean: per channel, of pixels scaled to 0 … 1.
         std: per channel, of the same.
         augment: whether training batches are cropped and flipped at random.
     """
 
-    pixels: UInt8[Tensor, "n h w c"]
-    label: Int[Tensor, " n"]
     mean: Float[Tensor, " c"]
     std: Float[Tensor, " c"]
     augment: bool
 
-    def __len__(self) -> int:
-        """Count of images n."""
-        return len(self.label)
-
-    def take(self, rows: Int[Tensor, " m"]) -> "ClientData":
-        """The images numbered ``rows``, in that order."""
-        return replace(self, pixels=self.pixels[rows], label=self.label[rows])
-
-    def to(self, device: torch.device) -> "ClientData":
-        """The same on another device."""
-        tensors = {
-            name: getattr(self, name).to(device) for name in ("pixels", "label", "mean", "std")
-        }
-        return replace(self, **tensors)
-
-    def batches(self, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """One pass over the data in random order; the last batch may be smaller."""
-        order = torch.randperm(len(self), generator=generator).to(self.label.device)
-        for start in range(0, len(self), batch_size):
-            rows = order[start : start + batch_size]
-            pixels = self.pixels[rows]
-            if self.augment:
-                pixels = crop_and_flip(pixels, generator)
-            yield self.normalized(pixels), self.label[rows]
-
-    def in_order(self, batch_size: int) -> Iterator[Batch]:
-        """One pass in order, without augmentation, for testing."""
-        for start in range(0, len(self), batch_size):
-            rows = slice(start, start + batch_size)
-            yield self.normalized(self.pixels[rows]), self.label[rows]
-
-    def normalized(self, pixels: UInt8[Tensor, "b h w c"]) -> Float[Tensor, "b c h w"]:
+    def __call__(self, stored: UInt8[Tensor, "b h w c"]) -> Float[Tensor, "b c h w"]:
         """(pixels / 255 - mean) / std, channels last in memory."""
         # Whole rows at once: along three channels alone the loops would be too short to be fast.
-        width = pixels.shape[2]
+        width = stored.shape[2]
         scale, shift = (v.repeat(width) for v in (1 / (255 * self.std), self.mean / self.std))
-        rows = pixels.flatten(2).float().mul_(scale).sub_(shift)
-        return rows.view(pixels.shape).permute(0, 3, 1, 2)
+        rows = stored.flatten(2).float().mul_(scale).sub_(shift)
+        return rows.view(stored.shape).permute(0, 3, 1, 2)
+
+    def augmented(
+        self, stored: UInt8[Tensor, "b h w c"], generator: torch.Generator
+    ) -> UInt8[Tensor, "b h w c"]:
+        """Cropped and flipped, if ``augment``."""
+        return crop_and_flip(stored, generator) if self.augment else stored
+
+    def to(self, device: torch.device) -> "PixelView":
+        """The same on another device."""
+        return replace(self, mean=self.mean.to(device), std=self.std.to(device))
 
 
-@dataclass(frozen=True)
-class TestData:
-    """What trained models are tested with, never trained.
-
-    Attributes:
-        validation: each client's part of its training data that was put aside, perhaps nothing.
-        pooled: the test samples of all clients, and those that belong to none.
-        own: each client's rows of ``pooled``.
-        external: samples of a group that no client trains with, if one was held out.
-    """
-
-    __test__ = False  # pytest: this is not a class of tests
-
-    validation: Sequence[ClientData]
-    pooled: ClientData
-    own: Sequence[Int[Tensor, " _"]]
-    external: ClientData | None
-
-    def to(self, device: torch.device) -> "TestData":
-        """The same on another device; the numbers of rows stay where they are."""
-        return replace(
-            self,
-            validation=tuple(data.to(device) for data in self.validation),
-            pooled=self.pooled.to(device),
-            external=None if self.external is None else self.external.to(device),
-        )
+def pixel_view(parts: Iterable[UInt8[Tensor, "_ h w c"]], augment: bool) -> PixelView:
+    """Normalized by the statistics of ``parts``, see :func:`normalization`."""
+    return PixelView(*normalization(parts), augment)
 
 
 def crop_and_flip(

@@ -10,6 +10,7 @@ from enum import StrEnum
 LOCAL_TEST, GLOBAL_TEST = "local-test", "global-test"
 NEW_TEST, EXTERNAL_TEST = "new-test", "external-test"
 VALIDATION = "validation"
+HEAD_PREFIX = "heads:"  # of what was trained by gradients on cached features, beside fedhip:
 UPLOAD_BYTES = "upload-bytes"  # what all clients sent in all rounds together
 
 # FedHiP's heads: L_k, G and P_k.

@@ -26,6 +26,7 @@ SECTIONS = {
     "personalize": "personalize",
     "compare": "compare",
     "rounds": "train",
+    "head-rounds": "heads",
 }
 Row = tuple[str, Any, str, str]  # name, default, values, meaning
 HEAD = """# Parameters
@@ -39,6 +40,7 @@ def page(path: Path = Path("params.yaml")) -> str:
     """The page, as Markdown."""
     values = YAML(typ="safe", pure=True).load(path)
     said = comments(path.read_text(encoding="utf-8"))
+    said |= _of_heads(values["heads"], said)
     parts = [HEAD]
     for section, content in values.items():
         parts.append(f"## {section}\n")
@@ -48,6 +50,17 @@ def page(path: Path = Path("params.yaml")) -> str:
         flat = flatten(content)
         parts.append(_table((name, flat[name], "", said[f"{section}.{name}"]) for name in flat))
     return "\n".join(parts)
+
+
+def _of_heads(heads: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, str]:
+    """What values of heads mean: as in the first head, and the methods' own as in ``train``."""
+    first, found = next(iter(heads)), {}
+    for head, content in heads.items():
+        for name in flatten(content):
+            own = name.removeprefix("settings.")
+            same = f"heads.{first}.{name}" if own == name else f"train.{content['method']}.{own}"
+            found[f"heads.{head}.{name}"] = said[same]
+    return found
 
 
 def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from pfl.report.content import Sources, page
 from pfl.report.origin import attributes
 from pfl.report.page import render
 from pfl.reports import load_report
+from pfl.vocabulary import HEAD_PREFIX
 from stages._run import run
 from stages._section import read_section, section_text
 
@@ -27,6 +29,7 @@ def report(
     partition: Annotated[Path, typer.Option(help="Folder of the partition's report.")],
     fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
     runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
+    head_runs: Annotated[Path, typer.Option(help="The same of heads by gradients.")],
     comparison: Annotated[Path, typer.Option(help="Folder of the comparison.")],
     leakage: Annotated[Path, typer.Option(help="Folder of the leakage's report.")],
     parameters: Annotated[
@@ -43,16 +46,18 @@ def report(
         "heads": attributes(heads, "heads"),
     }
     shown: dict[str, object] = {name.partition(":")[2]: read_section(name) for name in parameters}
-    shown["train"] = _settings(runs, comparison)
+    compared = [
+        name for name in load_report(comparison / "comparison.json") if not name.startswith(FEDHIP)
+    ]
+    prefixed = [name for name in compared if name.startswith(HEAD_PREFIX)]
+    shown["train"] = _settings(runs, [name for name in compared if name not in prefixed])
+    shown["heads"] = _settings(head_runs, [name.removeprefix(HEAD_PREFIX) for name in prefixed])
     sources = Sources(partition, fedhip, comparison, leakage, artifacts, section_text(shown))
     write_text(out, render(page(sources, _footer())))
 
 
-def _settings(runs: Path, comparison: Path) -> dict[str, object]:
+def _settings(runs: Path, methods: Sequence[str]) -> dict[str, object]:
     """What each compared method alone depends on, as its runs recorded it."""
-    methods = [
-        name for name in load_report(comparison / "comparison.json") if not name.startswith(FEDHIP)
-    ]
     found = {}
     for method in methods:
         path = next(iter(sorted((runs / method).glob("seed-*/metrics.json"))), runs / method)

@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from pfl import baselines
+from pfl.client_data import ClientData, TestData
 from pfl.rounds import Problem, Training, begin, play_round
-from pfl.training_data import ClientData, TestData
+from pfl.training_data import PixelView
 from pfl.workers import workers
 
 CLASSES, SIDE = 3, 6
@@ -23,7 +24,7 @@ def images(count, seed=0, channels=1, augment=False):
     noise = torch.randint(0, 120, (count, SIDE, SIDE, channels), generator=g)
     pixels = (noise + 60 * label[:, None, None, None]).to(torch.uint8)
     mean, std = torch.full((channels,), 0.45), torch.full((channels,), 0.25)
-    return ClientData(pixels, label, mean, std, augment)
+    return ClientData(pixels, label, PixelView(mean, std, augment))
 
 
 def network(normalized=False, seed=0):

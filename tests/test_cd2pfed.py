@@ -11,12 +11,13 @@ from pfl import baselines, local
 from pfl.algorithm import RoundContext, Training
 from pfl.cd2pfed import Every, Settings, algorithm, average_weight, averaging, round_ratio
 from pfl.channels import Cross, channel_split, crossing
+from pfl.client_data import ClientData, TestData
 from pfl.decoupled import decouple
 from pfl.errors import InputError
 from pfl.networks import build
 from pfl.rounds import Problem, begin, play_round
 from pfl.tracing import trace
-from pfl.training_data import ClientData, TestData
+from pfl.training_data import PixelView
 from tests.nets import generator
 
 PAPER = Settings(
@@ -41,7 +42,8 @@ TRAINING = Training(
 def data(seed, count=10):
     pixels = torch.randint(256, (count, 8, 8, 1), generator=generator(seed), dtype=torch.uint8)
     label = torch.randint(3, (count,), generator=generator(seed + 1))
-    return ClientData(pixels, label, torch.tensor([0.5]), torch.tensor([0.3]), augment=False)
+    view = PixelView(torch.tensor([0.5]), torch.tensor([0.3]), augment=False)
+    return ClientData(pixels, label, view)
 
 
 def network(name="lenet5"):

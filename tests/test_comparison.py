@@ -8,8 +8,15 @@ import statistics
 import pytest
 
 from pfl import comparison_figures
-from pfl.comparison import compare, comparison_csv, comparison_json, rounds_of, summary_json
-from pfl.comparison_figures import draw_comparison, draw_rounds
+from pfl.comparison import (
+    compare,
+    comparison_csv,
+    comparison_json,
+    rounds_of,
+    run_folders,
+    summary_json,
+)
+from pfl.comparison_figures import draw_bytes, draw_comparison, draw_rounds
 from pfl.errors import InputError
 from pfl.vocabulary import HEADS
 
@@ -45,7 +52,8 @@ def reports(tmp_path):
 
 
 def gather(reports, methods=("fedavg", "local")):
-    return compare(reports / "train", methods, (0, 1, 2), reports / "fedhip")
+    folders = run_folders(reports / "train", methods, (0, 1, 2))
+    return compare(folders, reports / "fedhip")
 
 
 def test_means_and_deviations_are_over_the_runs(reports):
@@ -77,6 +85,13 @@ def test_the_table_and_the_json_tell_the_same(reports):
 def test_only_the_methods_asked_for_are_told(reports):
     names = [row.method for row in gather(reports, ("local",))]
     assert names == ["local", *(f"fedhip:{head}" for head in HEADS)]
+
+
+def test_heads_stand_under_names_of_their_own(reports):
+    folders = run_folders(reports / "train", ("local",), (0, 1))
+    heads = run_folders(reports / "train", ("local", "fedavg"), (0,), "heads:")
+    rows = {row.method: row.seeds for row in compare(folders | heads, reports / "fedhip")}
+    assert list(rows.items())[:3] == [("local", 2), ("heads:local", 1), ("heads:fedavg", 1)]
 
 
 def test_what_is_missing_is_named(reports):
@@ -126,7 +141,7 @@ def test_rounds_of_another_form_are_named(reports, text):
 
 
 def test_a_deviation_is_told_only_where_there_is_one(reports):
-    one = compare(reports / "train", ["local"], [0], reports / "fedhip")
+    one = compare(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
     assert comparison_figures.title(one) == "Accuracy after the last round"
     assert comparison_figures.title(gather(reports)).endswith("standard deviation over 3 seeds")
 
@@ -143,7 +158,9 @@ def test_figures_depend_on_the_numbers_alone(reports, tmp_path):
         accuracy = {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]}
         upload = {"a": [{1: 5e6, 2: 5e6}, {1: 5e6, 2: 6e6}], "b": [{1: 0.0, 2: 0.0}]}
         draw_rounds(tmp_path / f"{name}-rounds.png", accuracy, upload, ("fedhip", 0.5))
-    for ending in (".png", ".svg", "-rounds.png", "-rounds.svg"):
+        levels = dict.fromkeys(HEADS, 0.5)
+        draw_bytes(tmp_path / f"{name}-bytes.png", accuracy, upload, levels)
+    for ending in (".png", ".svg", "-rounds.png", "-rounds.svg", "-bytes.png", "-bytes.svg"):
         first, second = (tmp_path / f"{name}{ending}" for name in ("one", "two"))
         assert first.read_bytes() == second.read_bytes()
         assert first.stat().st_size > 5000

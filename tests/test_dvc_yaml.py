@@ -17,23 +17,28 @@ from tests.workspace import flat
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 CODE = ("pfl/", "stages/")
-# `train` has a section for all methods, and one for each method, which it is given by name. So is
-# `report` given the sections that it shows.
+# `train` has a section for all methods, and one for each method, which it is given by name; so has
+# `heads`. `report` is given the sections that it shows.
 SHOWN = [
     *("prepare", "partition", "extract", "features"),
-    *("aggregate", "personalize", "compare", "rounds"),
+    *("aggregate", "personalize", "compare", "rounds", "head-rounds"),
 ]
-OWN_SECTION = {"train": ["train.${item.method}"], "report": SHOWN}
+OWN_SECTION = {
+    "train": ["train.${item.method}"],
+    "heads": ["heads.${item.head}"],
+    "report": SHOWN,
+}
 # What reads features has the section that says how, after its own.
 SECTIONS = {
     "train": ["rounds"],
+    "heads": ["head-rounds", "features"],
     "gram": ["features"],
     "leakage": ["features"],
     "personalize": ["personalize", "features"],
     "evaluate": ["features"],
     "report": [],
 }
-SECTION = re.compile(r"\$\{[a-z]+\}")  # in a command: all flags of a section
+SECTION = re.compile(r"\$\{[a-z-]+\}")  # in a command: all flags of a section
 READER = "stages/_section.py"  # the one file that reads such a section
 PARSERS = ("yaml", "ruamel", "dvc")
 stages = pytest.mark.parametrize("stage", STAGES)
@@ -98,7 +103,7 @@ def test_seeds_are_what_artifacts_can_hold(stage):
 
 def test_every_section_of_the_parameters_belongs_to_a_stage():
     taken = {section for stage in STAGES for section in SECTIONS.get(stage, [stage])}
-    assert set(PARAMS) <= taken | {"train"}
+    assert set(PARAMS) <= taken | {"train", "heads"}
 
 
 @stages

@@ -45,7 +45,7 @@ def models(of, federation):
 def probabilities(model, data):
     model.eval()
     with torch.no_grad():
-        return model(data.normalized(data.pixels)).softmax(1).double().numpy()
+        return model(data.view(data.stored)).softmax(1).double().numpy()
 
 
 def right(scores, data):

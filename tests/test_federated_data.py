@@ -1,6 +1,7 @@
 """Who trains with what: disjoint parts, and no test or external sample among them."""
 
 import math
+from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,8 +14,10 @@ from pfl.errors import InputError
 from pfl.federated_data import Holdout, federate
 from pfl.index import TEST, TRAIN, Index
 from pfl.shares import portion
+from pfl.training_data import pixel_view
 
 COUNT, CLASSES, CLIENTS = 60, 3, 4
+VIEW = partial(pixel_view, augment=False)
 
 
 def inputs(seed=0, clients=CLIENTS):
@@ -36,13 +39,13 @@ def inputs(seed=0, clients=CLIENTS):
 
 
 def numbers(data):
-    return data.pixels[:, 0, 0, 0].tolist()
+    return data.stored[:, 0, 0, 0].tolist()
 
 
 @given(st.integers(0, 99), st.floats(0, 0.99), st.sampled_from(["", "left", "right"]))
 def test_parts_are_disjoint_and_complete(seed, fraction, group):
     index, held, pixels = inputs(seed)
-    data = federate(index, held, pixels, Holdout(fraction, group, seed), False)
+    data = federate(index, held, pixels, Holdout(fraction, group, seed), VIEW)
     outside = set(np.flatnonzero(index.group == index.groups.index(group))) if group else set()
     for client in range(CLIENTS):
         mine = set(held.train.of(client).tolist()) - outside
@@ -64,19 +67,19 @@ def test_a_validation_share_is_the_decimal_that_was_written():
     halves = np.arange(count), np.array([count])
     deals = [deal(label[rows].astype(int), rows, label[rows], 1, 1) for rows in halves]
     pixels = torch.zeros((count + 1, 2, 2, 1), dtype=torch.uint8)
-    data = federate(index, Clients(*deals), pixels, Holdout(0.29, "", 0), False)
+    data = federate(index, Clients(*deals), pixels, Holdout(0.29, "", 0), VIEW)
     assert len(data.tests.validation[0]) == 29
 
 
 def test_labels_and_statistics_are_those_of_the_samples():
     index, held, pixels = inputs()
-    data = federate(index, held, pixels, Holdout(0.2, "left", 0), True)
+    data = federate(index, held, pixels, Holdout(0.2, "left", 0), VIEW)
     training = np.sort(np.concatenate([numbers(client) for client in data.clients]))
     scaled = pixels[training].double() / 255
     for part in (*data.clients, data.tests.pooled, data.tests.external):
         assert np.array_equal(part.label.numpy(), index.label[numbers(part)])
-        torch.testing.assert_close(part.mean.double(), scaled.mean((0, 1, 2)))
-        torch.testing.assert_close(part.std.double(), scaled.std((0, 1, 2), correction=0))
+        torch.testing.assert_close(part.view.mean.double(), scaled.mean((0, 1, 2)))
+        torch.testing.assert_close(part.view.std.double(), scaled.std((0, 1, 2), correction=0))
     assert data.classes == CLASSES
 
 
@@ -85,9 +88,7 @@ def test_validation_parts_are_drawn_by_the_seed():
     parts = [
         [
             numbers(part)
-            for part in federate(
-                index, held, pixels, Holdout(0.5, "", seed), False
-            ).tests.validation
+            for part in federate(index, held, pixels, Holdout(0.5, "", seed), VIEW).tests.validation
         ]
         for seed in (0, 0, 1)
     ]
@@ -96,17 +97,17 @@ def test_validation_parts_are_drawn_by_the_seed():
 
 def test_a_group_held_out_must_exist():
     with pytest.raises(InputError, match="left, right"):
-        federate(*inputs(), Holdout(0.0, "middle", 0), False)
+        federate(*inputs(), Holdout(0.0, "middle", 0), VIEW)
 
 
 def test_somebody_must_train_and_something_must_be_tested():
     index, held, pixels = inputs()
     alone = Index(index.label, index.split, np.zeros(COUNT, np.int32), index.classes, ("all",))
     with pytest.raises(InputError, match="no training samples"):
-        federate(alone, held, pixels, Holdout(0.0, "all", 0), False)
+        federate(alone, held, pixels, Holdout(0.0, "all", 0), VIEW)
     nobody = deal(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), CLIENTS, CLASSES)
     trained = Index(
         index.label, np.zeros(COUNT, np.uint8), index.group, index.classes, index.groups
     )
     with pytest.raises(InputError, match="no test samples"):
-        federate(trained, Clients(held.train, nobody), pixels, Holdout(0.0, "", 0), False)
+        federate(trained, Clients(held.train, nobody), pixels, Holdout(0.0, "", 0), VIEW)

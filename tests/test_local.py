@@ -35,7 +35,7 @@ def test_terms_are_means_over_samples():
     """With a learning rate of zero every pass sees the same network."""
     data, model = images(11), network()
     told = train(model, data, context(lr=0.0), generator())
-    logits = model(data.normalized(data.pixels)).detach()
+    logits = model(data.view(data.stored)).detach()
     assert told["loss"] == pytest.approx(float(F.cross_entropy(logits, data.label)), rel=1e-5)
     hits = (logits.argmax(1) == data.label).double().mean()
     assert told["accuracy"] == pytest.approx(float(hits))

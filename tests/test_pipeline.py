@@ -16,9 +16,9 @@ from tests.workspace import ENVIRONMENT, ROOT, change, command, contents, copy_p
 
 pytestmark = pytest.mark.slow
 
-TRAIN = "train@fedavg-0"  # the one run of these copies
+TRAIN, TRAIN_HEAD = "train@fedavg-0", "heads@fedavg-0"  # the two runs of these copies
 HEADS = ["personalize", "evaluate", "compare", "report"]
-FEATURES = ["gram", "leakage", "aggregate", *HEADS]
+FEATURES = ["gram", "leakage", "aggregate", TRAIN_HEAD, *HEADS]
 AFTER = {
     "prepare": {"prepare", "partition", "extract", TRAIN, *FEATURES},
     "partition": {"partition", TRAIN, *FEATURES},
@@ -27,12 +27,16 @@ AFTER = {
     "aggregate": {"aggregate", *HEADS},
     "personalize": {*HEADS},
     "rounds": {TRAIN, "compare", "report"},
+    "head-rounds": {TRAIN_HEAD, "compare", "report"},
 }
 # Where the first stage to run is not the section's name.
 FIRST = {
     "features": "gram",
     "rounds": TRAIN,
+    "head-rounds": TRAIN_HEAD,
+    "heads": TRAIN_HEAD,
     "compare.methods": "train@local-0",
+    "compare.heads": "heads@local-0",
     "compare.seeds": "train@fedavg-1",
 }
 OTHER = {
@@ -74,6 +78,7 @@ OTHER = {
     "personalize.rho": 100.0,
     "personalize.criterion": "accuracy",
     "compare.methods": ["fedavg", "local"],
+    "compare.heads": ["fedavg", "local"],
     "compare.seeds": [0, 1],
     "rounds.network": "resnet20",
     "rounds.image-size": 16,
@@ -93,6 +98,22 @@ OTHER = {
     "rounds.evaluate-every": 1,
     "rounds.precision": "bf16",
     "rounds.device": "cpu",
+    "head-rounds.rounds": 2,
+    "head-rounds.epochs": 2,
+    "head-rounds.batch-size": 8,
+    "head-rounds.learning-rate-decay": 0.9,
+    "head-rounds.momentum": 0.5,
+    "head-rounds.nesterov": False,
+    "head-rounds.weight-decay": 0.0,
+    "head-rounds.fraction": 0.5,
+    "head-rounds.client-dropout": 0.1,
+    "head-rounds.validation-fraction": 0.1,
+    "head-rounds.external-group": "all",
+    "head-rounds.evaluate-every": 1,
+    "head-rounds.device": "cpu",
+    "heads.fedavg.method": "local",
+    "heads.fedavg.hidden": 8,
+    "heads.fedavg.learning-rate": 0.5,
 }
 # Settings of methods that do not run in these copies; test_train_dvc.py has some that do.
 ELSEWHERE = {
@@ -115,6 +136,14 @@ ELSEWHERE = {
     "train.fedrep.head-epochs": 2,
     "train.fedprox.mu": 0.1,
     "train.ditto.attraction": 1.0,
+    "train.fedbabu.head-layers": 2,
+    "train.fedbabu.epochs": 2,
+    "train.fedbabu.learning-rate": 0.01,
+    "train.apfl.alpha": 0.25,
+    "train.apfl.adaptive": False,
+    "train.pfedme.attraction": 1.0,
+    "train.pfedme.inner-steps": 2,
+    "train.pfedme.learning-rate": 0.1,
 }
 
 
@@ -136,7 +165,9 @@ def test_no_temporary_file_is_left(finished):
 
 def test_every_parameter_is_known_to_these_tests():
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    assert OTHER.keys() | ELSEWHERE.keys() == {name for name, _ in flat(params)}
+    known = {name for name, _ in flat(params) if not name.startswith("heads.")}
+    known |= {f"heads.fedavg.{name}" for name, _ in flat(params["heads"]["fedavg"])}
+    assert OTHER.keys() | ELSEWHERE.keys() == known
 
 
 @pytest.mark.parametrize("key", OTHER)
@@ -147,7 +178,9 @@ def test_each_parameter_touches_its_own_stage_first(finished, key):
 
 
 def test_settings_of_methods_that_do_not_run_touch_nothing(finished):
-    assert would_run(finished, ELSEWHERE) == []
+    heads = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["heads"]
+    others = {f"heads.{name}.hidden": 99 for name in heads if name != "fedavg"}
+    assert would_run(finished, ELSEWHERE | others) == []
 
 
 def would_run(folder, values):
@@ -168,6 +201,7 @@ def would_run(folder, values):
         ("aggregate.beta", 9.0, "fedhip"),
         ("aggregate.leave-out", [7, 2], "fedhip"),
         ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),
+        ("head-rounds.momentum", 0.2, "heads/fedavg/seed-0"),
     ],
 )
 def test_a_parameter_reruns_its_descendants_only(project, key, value, report):

@@ -169,7 +169,7 @@ def test_the_learning_rate_decays():
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_divergence_stops_with_round_client_and_advice(processes):
-    with pytest.raises(InputError, match=r"round \d.* client \d.*Lower rounds\.learning-rate"):
+    with pytest.raises(InputError, match=r"round \d.* client \d.*Lower the learning-rate"):
         play(problem(lr=1e30), processes)
 
 

@@ -20,7 +20,8 @@ from pfl.clients import Clients, deal, write_clients
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
 from pfl.index import TEST, TRAIN, Index, write_index
-from stages.train import Device, Precision, train
+from stages._flags import Device, Precision
+from stages.train import train
 
 ROOT = Path(__file__).resolve().parents[1]
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")

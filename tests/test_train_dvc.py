@@ -1,6 +1,7 @@
 """The laws of training as cached runs: a parameter reruns what depends on it, and nothing else."""
 
 import json
+import shutil
 
 import pytest
 
@@ -63,9 +64,19 @@ def test_the_comparison_has_all_methods(project):
     heads = {"local": head, "global": head, "personalized": head}
     (project / "reports" / "fedhip").mkdir()
     (project / "reports" / "fedhip" / "metrics.json").write_text(json.dumps(heads))
+    heads = project / "reports" / "heads" / "fedavg" / "seed-0"
+    heads.mkdir(parents=True)
+    for name in ("metrics.json", "rounds.csv"):
+        shutil.copy(project / "reports/train/fedper/seed-0" / name, heads)
     command(project, "dvc", "repro", "--single-item", "compare")
     table = json.loads((project / "reports/comparison/comparison.json").read_text())
-    assert list(table) == [*METHODS, "fedhip:local", "fedhip:global", "fedhip:personalized"]
+    assert list(table) == [
+        *METHODS,
+        "heads:fedavg",
+        "fedhip:local",
+        "fedhip:global",
+        "fedhip:personalized",
+    ]
     for method in METHODS:
         told = json.loads((project / f"reports/train/{method}/seed-0/metrics.json").read_text())
         assert table[method]["local-test"]["mean"] == told["local-test"]["mean"]

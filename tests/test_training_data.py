@@ -1,4 +1,4 @@
-"""Images in memory: every sample once a pass, normalized, cropped as torchvision would."""
+"""Images in memory: normalized, cropped at random, loaded at one size."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -9,50 +9,17 @@ from PIL import Image
 
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray, open_images, write_images
-from pfl.training_data import PADDING, crop_and_flip, load_pixels, normalization
-from tests.federations import generator, images, problem
-
-
-@given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 99))
-def test_a_pass_has_every_sample_once(count, batch_size, seed):
-    data = images(count)
-    batches = list(data.batches(batch_size, generator(seed)))
-    assert [len(label) for _, label in batches[:-1]] == [batch_size] * (
-        count // batch_size - (count % batch_size == 0)
-    )
-    seen = torch.cat([pixels for pixels, _ in batches])
-    everything = data.normalized(data.pixels)
-    key = [tuple(image.flatten().tolist()) for image in seen]
-    assert sorted(key) == sorted(tuple(image.flatten().tolist()) for image in everything)
-
-
-def test_passes_are_shuffled_by_the_generator_alone():
-    data = images(30)
-    first, again, other = (
-        torch.cat([y for _, y in data.batches(7, generator(seed))]) for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_in_order_is_in_order():
-    data = images(10)
-    assert torch.equal(torch.cat([y for _, y in data.in_order(3)]), data.label)
-    pixels = torch.cat([x for x, _ in data.in_order(3)])
-    assert torch.equal(pixels, data.normalized(data.pixels))
-
-
-def test_no_images_make_no_batch():
-    assert list(images(0).batches(4, generator())) == []
+from pfl.training_data import PADDING, PixelView, crop_and_flip, load_pixels, normalization
+from tests.federations import generator, images
 
 
 def test_normalized_pixels_have_mean_0_and_deviation_1():
     data = images(200, channels=3)
-    mean, std = normalization([data.pixels[:50], data.pixels[50:]])
-    scaled = data.pixels.double() / 255
+    mean, std = normalization([data.stored[:50], data.stored[50:]])
+    scaled = data.stored.double() / 255
     torch.testing.assert_close(mean.double(), scaled.mean((0, 1, 2)))
     torch.testing.assert_close(std.double(), scaled.std((0, 1, 2), correction=0))
-    ready = type(data)(data.pixels, data.label, mean, std, False).normalized(data.pixels)
+    ready = PixelView(mean, std, False)(data.stored)
     assert ready.shape == (200, 3, 6, 6)
     assert ready.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(ready.mean((0, 2, 3)), torch.zeros(3), atol=1e-4, rtol=0)
@@ -97,7 +64,7 @@ def test_augmented_batches_change_and_labels_stay():
     pixels, label = next(data.batches(30, generator()))
     order = torch.randperm(30, generator=generator())
     assert torch.equal(label, data.label[order])
-    assert not torch.equal(pixels, data.normalized(data.pixels[order]))
+    assert not torch.equal(pixels, data.view(data.stored[order]))
 
 
 def stored(folder, pixels):
@@ -138,11 +105,3 @@ def test_oblong_images_need_a_size(tmp_path):
         with pytest.raises(InputError, match="4 × 6"):
             load_pixels(opened, None)
         assert load_pixels(opened, 4).shape == (2, 4, 4, 1)
-
-
-def test_all_data_of_a_test_are_on_the_device():
-    of = problem(external=3).tests
-    moved = of.to(torch.device("meta"))
-    for data in (*moved.validation, moved.pooled, moved.external):
-        assert {t.device.type for t in (data.pixels, data.label, data.mean, data.std)} == {"meta"}
-    assert problem().tests.to(torch.device("meta")).external is None

@@ -21,7 +21,9 @@ SMALL = {
     "extract.backbone": "random-tiny",
     "extract.image-size": 16,
     "compare.methods": ["fedavg"],
+    "compare.heads": ["fedavg"],
     "rounds.rounds": 1,
+    "head-rounds.rounds": 1,
 }
 
 
