@@ -60,6 +60,8 @@ class Exchange:
         Raises:
             InputError: a client failed, and the run is to stop then.
         """
+        if not contents:
+            return
         start = time.monotonic()
         waiting = self._push(contents, kind)
         answers = received = 0
