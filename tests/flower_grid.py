@@ -15,7 +15,7 @@ from pfl.flower.client_app import app
 
 RUN = {
     "method": "fedhip", "seed": 0, "clients": 0, "wait-seconds": 0.0, "reply-seconds": 60.0,
-    "on-fault": "stop", "fingerprint": "", "secure": False, "state": "", "leave": "",
+    "on-fault": "stop", "fingerprint": "", "state": "", "leave": "",
     "clients-out": "",
 }  # fmt: skip
 

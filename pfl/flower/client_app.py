@@ -1,6 +1,5 @@
 """The ClientApp: which message is answered by which function."""
 
-import logging
 from collections.abc import Callable
 
 from flwr.app import Context, Message, RecordDict
@@ -12,7 +11,6 @@ from pfl.flower.handshake import hello_record
 from pfl.flower.records import moments_record
 from pfl.flower.site import Site, site_of
 
-log = logging.getLogger(__name__)
 app = ClientApp()
 
 
@@ -44,7 +42,40 @@ def heads(message: Message, context: Context) -> Message:
     return _answer(message, context, personalize)
 
 
-# What trains networks is imported where it is needed: a FedHiP client does without PyTorch.
+# Without PyTorch and cryptography where they are not needed: their import takes seconds, and Flower
+# starts a process for each message.
+
+
+@app.query("advertise")
+def advertise(message: Message, context: Context) -> Message:
+    """Secure sum: public keys."""
+    from pfl.flower.secure_client import advertise as step
+
+    return _answer(message, context, lambda site, told: step(site, told, context.state))
+
+
+@app.query("share")
+def share(message: Message, context: Context) -> Message:
+    """Secure sum: sealed shares of secrets."""
+    from pfl.flower.secure_client import share as step
+
+    return _answer(message, context, lambda site, told: step(site, told, context.state))
+
+
+@app.train("mask")
+def mask(message: Message, context: Context) -> Message:
+    """Secure sum: moments under masks."""
+    from pfl.flower.secure_client import mask as step
+
+    return _answer(message, context, lambda site, told: step(site, told, context.state))
+
+
+@app.query("reveal")
+def reveal(message: Message, context: Context) -> Message:
+    """Secure sum: the shares that take the masks away."""
+    from pfl.flower.secure_client import reveal as step
+
+    return _answer(message, context, lambda site, told: step(site, told, context.state))
 
 
 @app.query("images")

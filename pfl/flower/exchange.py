@@ -65,7 +65,7 @@ class Exchange:
         start = time.monotonic()
         waiting = self._push(contents, kind)
         answers = received = 0
-        for node, reply in self._arriving(waiting, start + self.seconds):
+        for node, reply in self._arriving(waiting):
             received += array_bytes(reply.content) if reply.has_content() else 0
             parsed = self._parsed(node, reply, parse)
             if parsed is not None:
@@ -77,16 +77,19 @@ class Exchange:
         for node in waiting.values():
             self.fault(node, f"it has not answered '{kind}' within {self.seconds:g} s")
 
-    def _arriving(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, Message]]:
-        """Answers as they come, until the deadline; they are taken off ``waiting``."""
-        pause = FIRST_PAUSE
-        while waiting and time.monotonic() < deadline:
-            pause = min(2 * pause, LONGEST_PAUSE)
+    def _arriving(self, waiting: dict[str, int]) -> Iterator[tuple[int, Message]]:
+        """Answers as they come, until it is too late; they are taken off ``waiting``."""
+        deadline, pause = time.monotonic() + self.seconds, FIRST_PAUSE
+        while waiting:
+            late = time.monotonic() > deadline  # Then this look is the last.
             for reply in self._pull(waiting):
                 pause = FIRST_PAUSE
                 yield waiting.pop(reply.metadata.reply_to_message_id), reply
+            if late:
+                return
             if waiting:
                 time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     def fault(self, node: int, what: str) -> None:
         """A client failed: stop, or note it and go on.

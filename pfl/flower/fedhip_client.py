@@ -36,7 +36,7 @@ def features_hello(site: Site) -> Hello:
     features = site_features(site)
     names = list(site.index.classes)
     recipe = {**features.recipe, "features": features.m, "classes": names}
-    return Hello(site.client, recipe, {"train": int(site.held.train.sizes[site.client])})
+    return Hello(site.client, recipe, {})
 
 
 def zero_of(recipe: Mapping[str, object]) -> Moments:
@@ -89,14 +89,14 @@ def personalize(site: Site, content: RecordDict) -> RecordDict:
     chosen = choose(offer, dequantize(rows, features.step), labels)
     if site.out is not None:
         _keep(site.out / "heads.h5", offer, chosen, content)
-    counts = {
+    counts: dict[str, int] = {
         "train": len(labels),
         "test": int(site.held.test.sizes[site.client]),
         "choice": chosen.choice,
         "local-choice": chosen.local_choice,
     }
     hits = _hits(site, features, chosen, offer.server.head)
-    return RecordDict({METRICS: MetricRecord(counts | hits)})
+    return RecordDict({METRICS: MetricRecord({**counts, **hits})})
 
 
 def _hits(

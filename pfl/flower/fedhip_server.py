@@ -3,26 +3,25 @@
 Phase 2 of arXiv 2508.04470. One round: moments up, sums down, metrics back.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
+from pfl.errors import InputError
 from pfl.fedhip import aggregate
 from pfl.flower.exchange import Exchange, wait_for_nodes
 from pfl.flower.fedhip_client import SENT, Answer, answer_record, zero_of
 from pfl.flower.fedhip_report import Achieved, parse_achieved, write_report
-from pfl.flower.handshake import Hello, greet
+from pfl.flower.handshake import Hello, first_of, greet
 from pfl.flower.kinds import FEATURES, HEADS, MOMENTS
 from pfl.flower.ledger import Ledger, open_ledger
 from pfl.flower.parameters import RunSettings, Section, head_settings, number_or_auto
 from pfl.flower.records import moments_of
-from pfl.moments import Moments
+from pfl.flower.secure_server import secure_total
 from pfl.selection.sums import choose_beta, global_path
 from pfl.server import write_server
-
-log = logging.getLogger(__name__)
 
 
 def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
@@ -31,25 +30,56 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     Raises:
         InputError: a client failed and the run is to stop then, or nobody is left.
     """
-    section = sections["personalize"]
+    section, phase2 = sections["personalize"], sections["aggregate"]
     head_settings(section)  # Found out now if no client could use it.
-    beta = number_or_auto(sections["aggregate"], "aggregate.beta")
+    beta = number_or_auto(phase2, "aggregate.beta")
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
     hellos = _greet(net, nodes, settings.fingerprint)
-    ledger = open_ledger(settings.state, zero_of(next(iter(hellos.values())).recipe))
+    if phase2.get("secure"):
+        _check_secure(settings)
+        ledger = _secure(net, hellos, phase2)
+    else:
+        ledger, hellos = _plain(net, hellos, settings, set(nodes))
+    total = ledger.total
+    ridge = choose_beta(global_path(total)) if beta is None else beta
+    knowledge = aggregate(total, ridge)
+    write_server(settings.report / "server.h5", total, knowledge)
+    answer = Answer(total, knowledge.head, ridge, section)
+    write_report(settings.report, answer, _personalize(net, answer, hellos, ledger), net)
+
+
+def _plain(
+    net: Exchange, hellos: dict[int, Hello], settings: RunSettings, known: set[int]
+) -> tuple[Ledger, dict[int, Hello]]:
+    """The sum of all members, and who is there; clients leave first and join then."""
+    first = first_of(hellos)
+    ledger = open_ledger(settings.state, zero_of(first.recipe))
     for client in settings.leave:
         ledger.leave(client)
-    hellos = _stay(hellos, settings.leave)
-    _collect(net, ledger, hellos)
+    _collect(net, ledger, _stay(hellos, settings.leave))
     # Whoever connected meanwhile is late, not lost: the sum takes it as it takes the others.
-    late = _latecomers(net, set(nodes), next(iter(hellos.values())).fingerprint)
-    late = _stay(late, settings.leave)
-    _collect(net, ledger, late)
-    answer = _solve(ledger.total, beta, section)
-    write_server(settings.report / "server.h5", answer.total, aggregate(answer.total, answer.beta))
-    achieved = _personalize(net, answer, {**hellos, **late}, ledger)
-    write_report(settings.report, answer, achieved, net)
+    late = _latecomers(net, known, first.fingerprint)
+    _collect(net, ledger, _stay(late, settings.leave))
+    return ledger, {**hellos, **late}
+
+
+def _check_secure(settings: RunSettings) -> None:
+    if settings.state is not None or settings.leave:
+        raise InputError(
+            "`state` and `leave` keep single clients' uploads, which a secure sum hides: leave "
+            "them empty, or set aggregate.secure to false."
+        )
+
+
+def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Ledger:
+    """The sum of those that have greeted, of which the server sees the total alone."""
+    neighbors = number_or_auto(section, "aggregate.neighbors")
+    nodes = {hello.client: node for node, hello in hellos.items()}
+    zero = zero_of(first_of(hellos).recipe)
+    degree = None if neighbors is None else ceil(neighbors)
+    total, present = secure_total(net, nodes, zero, degree)
+    return Ledger(total, None, set(present))
 
 
 def _greet(net: Exchange, nodes: Iterable[int], wanted: str) -> dict[int, Hello]:
@@ -77,12 +107,6 @@ def _collect(net: Exchange, ledger: Ledger, hellos: Mapping[int, Hello]) -> None
 
     for _ in net.ask(new, MOMENTS, join):
         pass
-
-
-def _solve(total: Moments, beta: float | None, section: Section) -> Answer:
-    """Phase 2, as the stage ``aggregate``."""
-    ridge = choose_beta(global_path(total)) if beta is None else beta
-    return Answer(total, aggregate(total, ridge).head, ridge, section)
 
 
 def _personalize(

@@ -53,7 +53,7 @@ def parse_hello(node: int, content: RecordDict) -> Hello:
     recipe, facts = (json.loads(str(told[name])) for name in ("recipe", "facts"))
     client = told["client"]
     if not isinstance(client, int) or client < 0:
-        raise InputError(f"it says that its number is {client}")
+        raise InputError(f"it says that its number is {client!r}")
     return Hello(client, recipe, facts)
 
 
@@ -70,7 +70,7 @@ def greet(
             of the client with the lowest number.
 
     Raises:
-        InputError: nobody is left, or somebody failed and the run is to stop then.
+        InputError: somebody failed and the run is to stop then.
     """
     hellos = dict(net.ask(request, kind, parse_hello))
     net.names |= {node: hello.client for node, hello in hellos.items()}
@@ -92,9 +92,18 @@ def _alike(net: Exchange, hellos: dict[int, Hello], wanted: str) -> dict[int, He
         if hello.fingerprint != asked:
             net.fault(node, _difference(hello, models[0] if models else None, asked))
             del hellos[node]
-    if not hellos:
-        raise InputError("No client is left: see the faults above.")
     return hellos
+
+
+def first_of(hellos: Mapping[int, Hello]) -> Hello:
+    """The greeting of a client with the same recipe as all.
+
+    Raises:
+        InputError: nobody has greeted.
+    """
+    if not hellos:
+        raise InputError("No client is left: mend what the faults above tell, and run again.")
+    return next(iter(hellos.values()))
 
 
 def _difference(hello: Hello, model: Hello | None, asked: str) -> str:

@@ -22,12 +22,12 @@ class Ledger:
     Attributes:
         total: Σ over the members.
         folder: of the members' uploads; None where nothing is kept.
-        members: number of training samples of each, by client.
+        members: the clients that are in it.
     """
 
     total: Moments
     folder: Path | None
-    members: dict[int, int] = field(default_factory=dict)
+    members: set[int] = field(default_factory=set)
 
     def join(self, client: int, sent: Moments) -> None:
         """Add a client's upload.
@@ -43,7 +43,7 @@ class Ledger:
             with create_uploads(_path(self.folder, client), *shape, sent.step) as uploads:
                 uploads.add(client, sent)
         self.total = total
-        self.members[client] = sent.samples
+        self.members.add(client)
 
     def leave(self, client: int) -> None:
         """Take a client's upload out again.
@@ -59,7 +59,7 @@ class Ledger:
         path = _path(self.folder, client)
         self.total = self.total - _read(path, client, self.total)
         path.unlink()
-        del self.members[client]
+        self.members.remove(client)
 
 
 def open_ledger(folder: Path | None, zero: Moments) -> Ledger:
@@ -71,8 +71,8 @@ def open_ledger(folder: Path | None, zero: Moments) -> Ledger:
     ledger = Ledger(zero, folder)
     for path in sorted(folder.glob(PATTERN)) if folder is not None else ():
         client = int(path.stem.removeprefix("client-"))
-        sent = _read(path, client, zero)
-        ledger.total, ledger.members[client] = ledger.total + sent, sent.samples
+        ledger.total = ledger.total + _read(path, client, zero)
+        ledger.members.add(client)
     return ledger
 
 

@@ -36,7 +36,6 @@ class RunSettings:
         reply_seconds: how long a client may take for an answer.
         on_fault: ``stop``, or ``go-on`` without the client at fault.
         fingerprint: of the features or images that every client must have; empty: what most have.
-        secure: whether the server gets to see sums over clients only.
         state: folder that keeps each client's upload, so that others can join and leave later.
         leave: numbers of the clients that leave.
         report: folder for the results.
@@ -50,7 +49,6 @@ class RunSettings:
     reply_seconds: float
     on_fault: str
     fingerprint: str
-    secure: bool
     state: Path | None
     leave: tuple[int, ...]
     report: Path
@@ -77,7 +75,6 @@ def run_settings(config: UserConfig) -> RunSettings:
         reply_seconds=float(config["reply-seconds"]),
         on_fault=fault,
         fingerprint=str(config["fingerprint"]),
-        secure=bool(config["secure"]),
         state=Path(state) if state else None,
         leave=tuple(int(part) for part in numbers),
         report=Path(str(config["report"])),
@@ -134,7 +131,7 @@ def number_or_auto(section: Section, parameter: str, zero: bool = False) -> floa
     Raises:
         InputError: it is neither.
     """
-    found = section.get(parameter.partition(".")[2])
+    found: Any = section.get(parameter.partition(".")[2])
     if found == "auto":
         return None
     number = isinstance(found, int | float) and not isinstance(found, bool)

@@ -22,7 +22,7 @@ ADVICE = "Its program or its data differ from the others'; have its site checked
 
 def array_record(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> ArrayRecord:
     """Arrays by name, as they are."""
-    return ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in arrays.items()})
+    return ArrayRecord({name: Array(a) for name, a in arrays.items()})
 
 
 def arrays_of(record: ArrayRecord) -> dict[str, np.ndarray]:
@@ -62,7 +62,7 @@ def moments_of(record: ArrayRecord, zero: Moments) -> Moments:
     cross, count = np.zeros_like(zero.cross), np.zeros_like(zero.count)
     cross[present], count[present] = found["cross"], found["count"]
     moments = Moments(found["gram"], cross, count, zero.step)
-    _check_range(moments)
+    check_range(moments)
     return moments
 
 
@@ -91,8 +91,12 @@ def _shaped(
     return values
 
 
-def _check_range(sent: Moments) -> None:
-    """Refuse sums beyond what so many 16-bit numbers can have: |Σq| ≤ n·max, |Σq²| ≤ n·max²."""
+def check_range(sent: Moments) -> None:
+    """Refuse sums beyond what so many 16-bit numbers can have: |Σq| ≤ n·max, |Σq²| ≤ n·max².
+
+    Raises:
+        InputError: they are.
+    """
     bounds = (
         ("number of samples", sent.count, 0, 2**31),
         ("sum of features", np.abs(sent.cross), 0, LIMIT * sent.count[:, None]),

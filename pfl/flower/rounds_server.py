@@ -20,6 +20,7 @@ from safetensors.torch import load
 from pfl.artifacts import write_text
 from pfl.checkpoint import save_federation
 from pfl.ensemble import ClientScores, own_accuracy, score_clients
+from pfl.errors import InputError
 from pfl.experiment import Row, mean_row, round_row
 from pfl.flower.exchange import Exchange, wait_for_nodes
 from pfl.flower.handshake import Hello, greet
@@ -68,6 +69,8 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
 def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
     """What all clients' images are normalized with, from the sums that they sent."""
     facts: list[Mapping[str, Any]] = [h.facts for h in hellos.values() if h.facts["train"]]
+    if not facts:
+        raise InputError("No client has training samples: mend what the faults above tell.")
     channels = max(told["channels"] for told in facts)
     parts = []
     for told in facts:

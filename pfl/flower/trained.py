@@ -6,6 +6,7 @@ client has its own alone, and the server knows only how many each client has.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -20,20 +21,21 @@ from pfl.rounds import Problem
 from pfl.streams import stream
 from pfl.training_data import ClientData, TestData
 
-# (name in section rounds, least value, greatest value, whether the least and greatest are allowed)
-RANGES = (
-    ("rounds", 1, float("inf"), True, False),
-    ("epochs", 1, float("inf"), True, False),
-    ("batch-size", 1, float("inf"), True, False),
-    ("evaluate-every", 1, float("inf"), True, False),
-    ("learning-rate", 0, float("inf"), False, False),
-    ("learning-rate-decay", 0, float("inf"), False, False),
-    ("momentum", 0, 1, True, True),
-    ("weight-decay", 0, float("inf"), True, False),
-    ("fraction", 0, 1, False, True),
-    ("client-dropout", 0, 1, True, False),
-    ("validation-fraction", 0, 1, True, False),
-)
+# The intervals that numbers of section rounds lie in; "[" and "]" include the end.
+RANGES = {
+    "rounds": ("[", 1.0, inf, ")"),
+    "epochs": ("[", 1.0, inf, ")"),
+    "batch-size": ("[", 1.0, inf, ")"),
+    "evaluate-every": ("[", 1.0, inf, ")"),
+    "learning-rate": ("(", 0.0, inf, ")"),
+    "learning-rate-decay": ("(", 0.0, inf, ")"),
+    "momentum": ("[", 0.0, 1.0, "]"),
+    "weight-decay": ("[", 0.0, inf, ")"),
+    "fraction": ("(", 0.0, 1.0, "]"),
+    "client-dropout": ("[", 0.0, 1.0, ")"),
+    "validation-fraction": ("[", 0.0, 1.0, ")"),
+}
+WHOLE = ("rounds", "epochs", "batch-size", "evaluate-every")
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
             f"The parameters have no section rounds or no train.{method}: set `method` to fedhip "
             "or to one of the section train."
         )
-    for name, low, high, least, greatest in RANGES:
-        _check_range(name, rounds.get(name), low, high, (least, greatest))
+    for name in RANGES:
+        _check_range(name, rounds.get(name))
     if rounds.get("external-group"):
         raise InputError(
             "rounds.external-group tests everybody's models in one place, which sites do not have: "
@@ -99,18 +101,18 @@ def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
     return Trained(method, train[method] or {}, rounds, seed)
 
 
-def _check_range(
-    name: str, value: object, low: float, high: float, ends: tuple[bool, bool]
-) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = number and (
-        low < float(str(value)) < high or (ends[0] and value == low) or (ends[1] and value == high)
+def _check_range(name: str, value: object) -> None:
+    left, low, high, right = RANGES[name]
+    kinds = int if name in WHOLE else int | float
+    if isinstance(value, kinds) and not isinstance(value, bool):
+        number = float(value)
+        inside = low < number < high
+        if inside or (number == low and left == "[") or (number == high and right == "]"):
+            return
+    raise InputError(
+        f"rounds.{name} is {value}: choose a {'whole ' if name in WHOLE else ''}number in "
+        f"{left}{low:g}, {high:g}{right}."
     )
-    if not fits:
-        brackets = ("[" if ends[0] else "(", "]" if ends[1] else ")")
-        raise InputError(
-            f"rounds.{name} is {value}: choose a number in {brackets[0]}{low}, {high}{brackets[1]}."
-        )
 
 
 @dataclass(frozen=True)
