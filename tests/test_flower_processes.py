@@ -103,4 +103,5 @@ def test_with_tls_only_registered_sites_get_in(pipeline, sites, tmp_path):  # no
         assert status == FINISHED, log
         assert stranger.wait(5) != 0
     assert kinds(tmp_path / "out")["query.features"] == 2
-    assert "not registered" in (tmp_path / "home" / "supernode-2.log").read_text().lower()
+    refused = (tmp_path / "home" / "superlink.log").read_text()
+    assert "No SuperNode found with the given public key" in refused
