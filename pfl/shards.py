@@ -78,7 +78,7 @@ def write_shard(
         packages: whose versions may change a feature.
     """
     start, stop = blocks[0].start, blocks[-1].stop
-    told = {
+    told: dict[str, Attribute] = {
         "start": start,
         "samples": samples,
         "facts": json.dumps(facts),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -177,6 +178,36 @@ def test_leaving_is_as_never_having_joined(pipeline, tmp_path):
     again = run(pipeline, tmp_path / "again", state=state)
     assert (tmp_path / "again" / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
     assert [n for n, kind in again.asked if kind == "train.moments"] == [node(2)]
+
+
+def few_classes(pipeline, folder, client):
+    """A site that knows the classes that it has only, and numbers them in its own way."""
+    own_folder(pipeline, folder, client)
+    index = read_index(folder / "index.h5")
+    present = np.roll(np.unique(index.label), client)
+    label = np.array([present.tolist().index(one) for one in index.label], np.int32)
+    names = tuple(index.classes[one] for one in present)
+    write_index(folder / "index.h5", replace(index, label=label, classes=names), {})
+    return folder
+
+
+def test_sites_may_know_their_own_classes_only(pipeline, tmp_path):
+    folders = [few_classes(pipeline, tmp_path / f"few-{k}", k) for k in range(CLIENTS)]
+    run(pipeline, tmp_path, site_nodes(folders, tmp_path))
+    assert (tmp_path / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
+    for client in range(CLIENTS):
+        check_heads(pipeline, tmp_path / f"site-{client}" / "heads.h5", client)
+
+
+def test_a_class_that_is_new_to_a_kept_sum_is_told(pipeline, sites, tmp_path):
+    state = str(tmp_path / "state")
+    run(pipeline, tmp_path, site_nodes(sites[:3], tmp_path), state=state)
+    strange = own_folder(pipeline, tmp_path / "strange", 3)
+    index = read_index(strange / "index.h5")
+    names = (*index.classes[:-1], "unheard of")
+    write_index(strange / "index.h5", replace(index, classes=names), {})
+    with pytest.raises(InputError, match=r"Client 3 .* does not have \(unheard of\)"):
+        run(pipeline, tmp_path, site_nodes([*sites[:3], strange], tmp_path), state=state)
 
 
 def test_leaving_needs_membership(pipeline, tmp_path):

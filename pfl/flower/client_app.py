@@ -19,7 +19,7 @@ def _answer(
 ) -> Message:
     """Do the work with one thread of BLAS, as the stages do, and reply."""
     with threadpool_limits(1):
-        return Message(work(site_of(context), message.content), reply_to=message)
+        return Message(work(site_of(context, message.content), message.content), reply_to=message)
 
 
 @app.query("features")

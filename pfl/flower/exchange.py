@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfl.errors import InputError
+from pfl.flower.kinds import GREETINGS
+from pfl.flower.site import CLASSES
 from pfl.flower.traffic import Traffic, array_bytes
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ class Exchange:
         seconds: how long a client may take for an answer.
         go_on: whether to go on without a client at fault.
         names: client numbers of the nodes that have told theirs.
+        classes: of the run, by which clients number theirs; none before they are known.
         faults: who failed, and how, so far.
         traffic: what was sent so far.
     """
@@ -41,6 +44,7 @@ class Exchange:
     seconds: float
     go_on: bool
     names: dict[int, int] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
     faults: list[str] = field(default_factory=list)
     traffic: list[Traffic] = field(default_factory=list)
 
@@ -106,6 +110,8 @@ class Exchange:
 
     def _push(self, contents: Mapping[int, RecordDict], kind: str) -> dict[str, int]:
         """Send all; returns nodes by message."""
+        for content in contents.values() if self.classes and kind not in GREETINGS else ():
+            content[CLASSES] = ConfigRecord({CLASSES: list(self.classes)})
         messages = [Message(content, node, kind) for node, content in contents.items()]
         numbers = list(self.grid.push_messages(messages)) if messages else []
         sent = dict(zip(contents, numbers, strict=True))

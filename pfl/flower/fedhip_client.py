@@ -34,16 +34,13 @@ SENT, SUMS, HEAD, TOLD, METRICS = "sent", "sums", "head", "told", "metrics"
 def features_hello(site: Site) -> Hello:
     """Number, and the recipe of the features."""
     features = site_features(site)
-    names = list(site.index.classes)
-    recipe = {**features.recipe, "features": features.m, "classes": names}
-    return Hello(site.client, recipe, {})
+    recipe = {**features.recipe, "features": features.m}
+    return Hello(site.client, recipe, site.index.classes, {})
 
 
-def zero_of(recipe: Mapping[str, object]) -> Moments:
+def zero_of(recipe: Mapping[str, object], classes: int) -> Moments:
     """The moments of no samples of this recipe."""
-    names = recipe["classes"]
-    width, step = int(str(recipe["features"])), float(str(recipe["step"]))
-    return Moments.zero(width, len(names) if isinstance(names, list) else 0, step)
+    return Moments.zero(int(str(recipe["features"])), classes, float(str(recipe["step"])))
 
 
 def site_moments(site: Site) -> Moments:

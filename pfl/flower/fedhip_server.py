@@ -16,7 +16,7 @@ from pfl.flower.fedhip_client import SENT, Answer, answer_record, zero_of
 from pfl.flower.fedhip_report import Achieved, parse_achieved, write_report
 from pfl.flower.handshake import Hello, first_of, greet
 from pfl.flower.kinds import FEATURES, HEADS, MOMENTS
-from pfl.flower.ledger import Ledger, open_ledger
+from pfl.flower.ledger import Ledger, keep_classes, kept_classes, open_ledger
 from pfl.flower.parameters import RunSettings, Section, head_settings, number_or_auto
 from pfl.flower.records import moments_of
 from pfl.flower.secure_server import secure_total
@@ -35,7 +35,11 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     beta = number_or_auto(phase2, "aggregate.beta")
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
+    if settings.state is not None:
+        net.classes = kept_classes(settings.state)
     hellos = _greet(net, nodes, settings.fingerprint)
+    if settings.state is not None:
+        keep_classes(settings.state, net.classes)
     if phase2.get("secure"):
         _check_secure(settings)
         ledger = _secure(net, hellos, phase2)
@@ -54,7 +58,7 @@ def _plain(
 ) -> tuple[Ledger, dict[int, Hello]]:
     """The sum of all members, and who is there; clients leave first and join then."""
     first = first_of(hellos)
-    ledger = open_ledger(settings.state, zero_of(first.recipe))
+    ledger = open_ledger(settings.state, zero_of(first.recipe, len(net.classes)))
     for client in settings.leave:
         ledger.leave(client)
     _collect(net, ledger, _stay(hellos, settings.leave))
@@ -76,7 +80,7 @@ def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Led
     """The sum of those that have greeted, of which the server sees the total alone."""
     neighbors = number_or_auto(section, "aggregate.neighbors")
     nodes = {hello.client: node for node, hello in hellos.items()}
-    zero = zero_of(first_of(hellos).recipe)
+    zero = zero_of(first_of(hellos).recipe, len(net.classes))
     degree = None if neighbors is None else ceil(neighbors)
     total, present = secure_total(net, nodes, zero, degree)
     return Ledger(total, None, set(present))

@@ -1,8 +1,8 @@
 """The first message: who a client is, and whether what it has goes together with the others'.
 
 A client tells its number and a *recipe*, everything that its data must have in common with the
-others' (backbone, hash of its weights, transform, fixed point, names of classes; or the size of
-its images). Its hash is the fingerprint. Whoever has another one than most is at fault before it
+others' (backbone, hash of its weights, transform, fixed point; or the size of its images). Its
+hash is the fingerprint. Whoever has another one than most is at fault before it
 has sent anything of its data.
 """
 
@@ -15,6 +15,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from pfl.errors import InputError
 from pfl.flower.exchange import Exchange
+from pfl.flower.site import CLASSES
 from pfl.scratch import fingerprint
 
 HELLO = "hello"
@@ -27,11 +28,13 @@ class Hello:
     Attributes:
         client: its number.
         recipe: what its data must have in common with the others'.
+        classes: names of its classes; others may have other ones.
         facts: what the server wants to know of it alone.
     """
 
     client: int
     recipe: Mapping[str, object]
+    classes: tuple[str, ...]
     facts: Mapping[str, object]
 
     @property
@@ -43,7 +46,8 @@ class Hello:
 def hello_record(hello: Hello) -> RecordDict:
     """A greeting as a record."""
     told = {"recipe": json.dumps(hello.recipe), "facts": json.dumps(hello.facts)}
-    return RecordDict({HELLO: ConfigRecord({"client": hello.client, **told})})
+    record = ConfigRecord({"client": hello.client, CLASSES: list(hello.classes), **told})
+    return RecordDict({HELLO: record})
 
 
 def parse_hello(node: int, content: RecordDict) -> Hello:
@@ -51,10 +55,12 @@ def parse_hello(node: int, content: RecordDict) -> Hello:
     del node  # every way to parse an answer has the same signature
     told = content.config_records[HELLO]
     recipe, facts = (json.loads(str(told[name])) for name in ("recipe", "facts"))
-    client = told["client"]
+    client, names = told["client"], told[CLASSES]
     if not isinstance(client, int) or client < 0:
         raise InputError(f"it says that its number is {client!r}")
-    return Hello(client, recipe, facts)
+    if not isinstance(names, list) or len(set(names)) < len(names):
+        raise InputError(f"its classes are {names!r}")
+    return Hello(client, recipe, tuple(map(str, names)), facts)
 
 
 def greet(
@@ -63,7 +69,7 @@ def greet(
     """Ask every node who it is; returns those that go together, by node.
 
     Args:
-        net: the exchange; it learns the clients' numbers.
+        net: the exchange; it learns the clients' numbers and, the first time, the classes.
         request: what each node is asked with.
         kind: the message type.
         wanted: the fingerprint that all must have; empty for that of most, of equally many that
@@ -79,7 +85,20 @@ def greet(
         if known.setdefault(hello.client, node) != node:
             net.fault(node, f"another node is client {hello.client} too; give it its own number")
             del hellos[node]
-    return _alike(net, hellos, wanted)
+    return _of_the_classes(net, _alike(net, hellos, wanted))
+
+
+def _of_the_classes(net: Exchange, hellos: dict[int, Hello]) -> dict[int, Hello]:
+    """Those whose classes are among the run's: all that are known, if none are fixed yet."""
+    lists = {hello.classes for hello in hellos.values()}
+    if not net.classes:  # One list for all stays as it is, or else names are sorted.
+        net.classes = lists.pop() if len(lists) == 1 else tuple(sorted(set().union(*lists)))
+    for node, hello in list(hellos.items()):
+        new = sorted(set(hello.classes) - set(net.classes))
+        if new:
+            net.fault(node, f"it has classes that this sum does not have ({', '.join(new)})")
+            del hellos[node]
+    return hellos
 
 
 def _alike(net: Exchange, hellos: dict[int, Hello], wanted: str) -> dict[int, Hello]:

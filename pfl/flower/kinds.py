@@ -12,3 +12,5 @@ REVEAL = "query.reveal"  # who is in the sum → the shares that take the masks 
 IMAGES = "query.images"  # → who a client is, and what its images are like
 ROUND = "train.round"  # shared state → its upload of one round
 OWN = "evaluate.own"  # shared state → what its model achieves
+
+GREETINGS = (FEATURES, IMAGES)  # before clients know the run's classes

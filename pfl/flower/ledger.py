@@ -5,14 +5,16 @@ need not send again, and one that has gone for good can still be taken out. The 
 these files, so that a run that was stopped half-way leaves nothing inconsistent.
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pfl.artifacts import write_text
 from pfl.errors import InputError
 from pfl.moments import Moments
 from pfl.uploads import create_uploads, open_uploads
 
-PATTERN = "client-*.h5"
+PATTERN, CLASS_FILE = "client-*.h5", "classes.json"
 
 
 @dataclass
@@ -74,6 +76,17 @@ def open_ledger(folder: Path | None, zero: Moments) -> Ledger:
         ledger.total = ledger.total + _read(path, client, zero)
         ledger.members.add(client)
     return ledger
+
+
+def kept_classes(folder: Path) -> tuple[str, ...]:
+    """Names of the classes whose sums the folder keeps; none where it keeps nothing yet."""
+    path = folder / CLASS_FILE
+    return tuple(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else ()
+
+
+def keep_classes(folder: Path, names: tuple[str, ...]) -> None:
+    """Fix the classes of the sum for all later runs."""
+    write_text(folder / CLASS_FILE, json.dumps(names) + "\n")
 
 
 def _path(folder: Path, client: int) -> Path:

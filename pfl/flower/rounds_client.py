@@ -44,8 +44,7 @@ def images_hello(site: Site, content: RecordDict) -> Hello:
         "channels": data.pixels.shape[3],
         "pixels": [sums.count, sums.first.tolist(), sums.second.tolist()],
     }
-    recipe = {"side": data.pixels.shape[1], "classes": list(site.index.classes)}
-    return Hello(site.client, recipe, facts)
+    return Hello(site.client, {"side": data.pixels.shape[1]}, site.index.classes, facts)
 
 
 def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:

@@ -61,7 +61,7 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     asked = RecordDict({TOLD: ConfigRecord({"trained": to_json(vars(told))})})
     hellos = greet(net, dict.fromkeys(nodes, asked), IMAGES, settings.fingerprint)
     away = _Away(net, {h.client: node for node, h in hellos.items()}, told, _common(hellos))
-    problem = _problem(told, hellos, away.common)
+    problem = _problem(told, hellos, away.common, len(net.classes))
     federation, history, scores = _play(problem, away, told)
     _report(settings, problem, federation, history, scores, net)
 
@@ -81,12 +81,14 @@ def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
     return {"channels": channels, "mean": mean.tolist(), "std": std.tolist()}
 
 
-def _problem(told: Trained, hellos: Mapping[int, Hello], common: Mapping[str, Any]) -> Problem:
+def _problem(
+    told: Trained, hellos: Mapping[int, Hello], common: Mapping[str, Any], classes: int
+) -> Problem:
     """The pipeline's problem, of whose data the server knows the clients' sizes alone."""
     facts = {h.client: h for h in hellos.values()}
     sizes = [int(str(facts[k].facts["train"])) if k in facts else 0 for k in range(max(facts) + 1)]
     recipe: Mapping[str, Any] = next(iter(facts.values())).recipe
-    shape = Shape(common["channels"], recipe["side"], len(recipe["classes"]))
+    shape = Shape(common["channels"], recipe["side"], classes)
     return problem_of(told, shape, sizes_only(sizes), no_tests(), "cpu")
 
 

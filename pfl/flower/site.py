@@ -5,12 +5,12 @@ is meant: this is for simulations. In any other folder all samples are the clien
 """
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context, RecordDict
 from jaxtyping import Int, Int16
 
 from pfl.clients import Clients, Deal, deal, read_clients
@@ -20,6 +20,7 @@ from pfl.index import Index, read_index
 from pfl.rows import check_same_run, gather
 
 PARTITION = "partition-id"  # Flower's number of a virtual client
+CLASSES = "classes"  # of a run, in every message after the greeting
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,12 @@ class Site:
         return gather(features, numbers), self.index.label[numbers]
 
 
-def site_of(context: Context) -> Site:
+def site_of(context: Context, content: RecordDict) -> Site:
     """The client that this node is, by its ``--node-config``: ``client`` and ``data``, ``out``.
 
     A virtual client has Flower's number, and its data folder is the run config's: no message can
-    make a real site read another folder than its own.
+    make a real site read another folder than its own. Where ``content`` names the classes of the
+    run, among which are the site's, its labels are by their numbers.
 
     Raises:
         InputError: number or folder are not given, or the folder lacks something.
@@ -72,6 +74,7 @@ def site_of(context: Context) -> Site:
     path = Path(str(folder))
     index, held = _read(path, stamp(path, "index.h5", "clients.h5"))
     if held is None:
+        index = _numbered(index, content)
         return Site(client, path, kept, index, _all_to(client, index))
     if client >= held.train.clients:
         raise InputError(
@@ -106,6 +109,16 @@ def _features(folder: Path, stamped: tuple[int, ...]) -> tuple[Features, ExitSta
     del stamped
     stack = ExitStack()
     return stack.enter_context(open_features(folder / "features.h5")), stack
+
+
+def _numbered(index: Index, content: RecordDict) -> Index:
+    """The index with the class numbers of the run: a site may lack some classes of others."""
+    told = content.config_records.get(CLASSES, ConfigRecord()).get(CLASSES)
+    names = tuple(str(name) for name in told) if isinstance(told, list) else index.classes
+    if names == index.classes:
+        return index
+    numbers = np.array([names.index(name) for name in index.classes], index.label.dtype)
+    return replace(index, label=numbers[index.label], classes=names)
 
 
 def _all_to(client: int, index: Index) -> Clients:
