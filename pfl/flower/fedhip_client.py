@@ -5,6 +5,7 @@ Phases 1 and 3 of arXiv 2508.04470, computed by the functions that the pipeline'
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,7 +86,7 @@ def personalize(site: Site, content: RecordDict) -> RecordDict:
     rows, labels = site.samples(features, site.held.train)
     chosen = choose(offer, dequantize(rows, features.step), labels)
     if site.out is not None:
-        _keep(site.out / "heads.h5", offer, chosen, content)
+        _keep(site, site.out / "heads.h5", offer, chosen, content)
     counts: dict[str, int] = {
         "train": len(labels),
         "test": int(site.held.test.sizes[site.client]),
@@ -110,10 +111,11 @@ def _hits(
     }
 
 
-def _keep(path: Path, offer: Menu, chosen: Chosen, content: RecordDict) -> None:
-    """Store the client's heads as a ``heads.h5`` of one client."""
+def _keep(site: Site, path: Path, offer: Menu, chosen: Chosen, content: RecordDict) -> None:
+    """Store the client's heads as a ``heads.h5`` of one client, with the names of the classes."""
     shape = (1, *offer.server.head.shape)
     facts = {name: str(value) for name, value in _section(content).items()}
+    facts["classes"] = json.dumps(site.index.classes)
     with create_heads(path, shape, offer.candidates, facts) as heads:
         choices = (chosen.local_choice, chosen.choice)
         heads.add(0, chosen.local, chosen.personalized, choices, chosen.losses)
