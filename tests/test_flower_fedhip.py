@@ -28,7 +28,7 @@ from tests.synthetic import write_federation
 
 CLIENTS, WIDTH, CLASSES = 4, 6, 3
 PARAMETERS = {
-    "aggregate": {"beta": "auto"},
+    "aggregate": {"beta": "auto", "leave-out": [], "secure": False, "neighbors": "auto"},
     "personalize": {
         "family": "auto", "alpha": "auto", "beta": "auto", "rho": "auto", "criterion": "margin"
     },
@@ -45,15 +45,13 @@ def pipeline(tmp_path_factory):
     places["features"] = folder / "features.h5"
     gram(**places, out=folder / "uploads.h5")
     aggregate(
-        uploads=folder / "uploads.h5",
-        out=folder / "server.h5",
-        beta="auto",
-        secure=False,
-        neighbors="auto",
-    )
+        uploads=folder / "uploads.h5", out=folder / "server.h5", members=folder / "members.h5",
+        beta="auto", leave_out=[], secure=False, neighbors="auto",
+    )  # fmt: skip
     personalize(
-        **places, server=folder / "server.h5", out=folder / "heads.h5", family=Family.AUTO,
-        alpha="auto", beta="auto", rho="auto", criterion=Criterion.MARGIN,
+        **places, server=folder / "server.h5", members=folder / "members.h5",
+        out=folder / "heads.h5", family=Family.AUTO, alpha="auto", beta="auto",
+        rho="auto", criterion=Criterion.MARGIN,
     )  # fmt: skip
     (folder / "params.yaml").write_text(yaml.safe_dump(PARAMETERS))
     return folder
@@ -208,6 +206,15 @@ def test_a_class_that_is_new_to_a_kept_sum_is_told(pipeline, sites, tmp_path):
     write_index(strange / "index.h5", replace(index, classes=names), {})
     with pytest.raises(InputError, match=r"Client 3 .* does not have \(unheard of\)"):
         run(pipeline, tmp_path, site_nodes([*sites[:3], strange], tmp_path), state=state)
+
+
+def test_who_is_left_out_by_the_parameters_takes_no_part(pipeline, tmp_path):
+    path = tmp_path / "params.yaml"
+    left_out = PARAMETERS["aggregate"] | {"leave-out": [2]}
+    path.write_text(yaml.safe_dump(PARAMETERS | {"aggregate": left_out}))
+    grid = run(pipeline, tmp_path, params=str(path))
+    assert (tmp_path / "server.h5").read_bytes() == total_without(pipeline, tmp_path / "never", 2)
+    assert [kind for number, kind in grid.asked if number == node(2)] == ["query.features"]
 
 
 def test_leaving_needs_membership(pipeline, tmp_path):

@@ -10,7 +10,6 @@ from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
 from pfl.errors import InputError
-from pfl.fedhip import aggregate
 from pfl.flower.exchange import Exchange, wait_for_nodes
 from pfl.flower.fedhip_client import SENT, Answer, answer_record, zero_of
 from pfl.flower.fedhip_report import Achieved, parse_achieved, write_report
@@ -20,7 +19,7 @@ from pfl.flower.ledger import Ledger, keep_classes, kept_classes, open_ledger
 from pfl.flower.parameters import RunSettings, Section, head_settings, number_or_auto
 from pfl.flower.records import moments_of
 from pfl.flower.secure_server import secure_total
-from pfl.selection.sums import choose_beta, global_path
+from pfl.membership import answer as solve
 from pfl.server import write_server
 
 
@@ -40,31 +39,36 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     hellos = _greet(net, nodes, settings.fingerprint)
     if settings.state is not None:
         keep_classes(settings.state, net.classes)
+    left_out = frozenset(phase2.get("leave-out") or ())
     if phase2.get("secure"):
         _check_secure(settings)
-        ledger = _secure(net, hellos, phase2)
+        ledger = _secure(net, _stay(hellos, left_out), phase2)
     else:
-        ledger, hellos = _plain(net, hellos, settings, set(nodes))
+        ledger, hellos = _plain(net, hellos, settings, set(nodes), left_out)
     total = ledger.total
-    ridge = choose_beta(global_path(total)) if beta is None else beta
-    knowledge = aggregate(total, ridge)
-    write_server(settings.report / "server.h5", total, knowledge)
-    answer = Answer(total, knowledge.head, ridge, section)
+    knowledge = solve(total, beta)
+    write_server(settings.report / "server.h5", total, knowledge, automatic=beta is None)
+    answer = Answer(total, knowledge.head, knowledge.beta, section)
     write_report(settings.report, answer, _personalize(net, answer, hellos, ledger), net)
 
 
 def _plain(
-    net: Exchange, hellos: dict[int, Hello], settings: RunSettings, known: set[int]
+    net: Exchange,
+    hellos: dict[int, Hello],
+    settings: RunSettings,
+    known: set[int],
+    left_out: frozenset[int],
 ) -> tuple[Ledger, dict[int, Hello]]:
     """The sum of all members, and who is there; clients leave first and join then."""
     first = first_of(hellos)
     ledger = open_ledger(settings.state, zero_of(first.recipe, len(net.classes)))
-    for client in settings.leave:
+    for client in sorted({*settings.leave, *(left_out & ledger.members)}):
         ledger.leave(client)
-    _collect(net, ledger, _stay(hellos, settings.leave))
+    away = left_out.union(settings.leave)
+    _collect(net, ledger, _stay(hellos, away))
     # Whoever connected meanwhile is late, not lost: the sum takes it as it takes the others.
     late = _latecomers(net, known, first.fingerprint)
-    _collect(net, ledger, _stay(late, settings.leave))
+    _collect(net, ledger, _stay(late, away))
     return ledger, {**hellos, **late}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pfl.artifacts import write_text
 from pfl.errors import InputError
+from pfl.membership import forget, join
 from pfl.moments import Moments
 from pfl.uploads import create_uploads, open_uploads
 
@@ -39,7 +40,7 @@ class Ledger:
         """
         if client in self.members:
             raise InputError(f"client {client} is in the sum already; let it leave first")
-        total = self.total + sent
+        total = join(self.total, [sent])
         if self.folder is not None:
             shape = (client + 1, sent.features, len(sent.count))
             with create_uploads(_path(self.folder, client), *shape, sent.step) as uploads:
@@ -59,7 +60,7 @@ class Ledger:
                 "keeps. Leave its number out of `leave`."
             )
         path = _path(self.folder, client)
-        self.total = self.total - _read(path, client, self.total)
+        self.total = forget(self.total, [_read(path, client, self.total)])
         path.unlink()
         self.members.remove(client)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, RecordDict
-from jaxtyping import Int, Int16
+from jaxtyping import Bool, Int, Int16
 
 from pfl.clients import Clients, Deal, deal, read_clients
 from pfl.errors import InputError
@@ -123,9 +123,10 @@ def _numbered(index: Index, content: RecordDict) -> Index:
 
 def _all_to(client: int, index: Index) -> Clients:
     """Every sample is this client's, and none another's."""
-    parts = []
-    for mask in (index.train, index.test):
+
+    def part(mask: Bool[np.ndarray, " n"]) -> Deal:
         rows = np.flatnonzero(mask)
         owner = np.full(len(rows), client)
-        parts.append(deal(owner, rows, index.label[rows], client + 1, len(index.classes)))
-    return Clients(*parts)
+        return deal(owner, rows, index.label[rows], client + 1, len(index.classes))
+
+    return Clients(part(index.train), part(index.test))
