@@ -6,6 +6,7 @@ started with the same words; see docs/flower.md.
 
 import json
 import os
+import secrets
 import socket
 import ssl
 import subprocess
@@ -25,6 +26,7 @@ from pfl.flower.credentials import Credentials
 
 CONNECTION = "local"  # name of the SuperLink in Flower's configuration
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
+MARK = "PFL_FLOWER_PROCESS"  # in the environment of all that one process starts
 ADDRESS = "127.0.0.1"
 
 
@@ -133,34 +135,36 @@ def flwr(link: Link, words: Sequence[str]) -> str:
 @contextmanager
 def running(link: Link, words: Sequence[str], name: str) -> Iterator["subprocess.Popen[bytes]"]:
     """A process and all that it starts, until the block ends; output goes to ``<name>.log``."""
+    mark = secrets.token_hex(8)
     with (link.home / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            words, env=link.environment, stdout=log, stderr=log, start_new_session=True
+            words, env=link.environment | {MARK: mark}, stdout=log, stderr=log
         )
         try:
             yield process
         finally:
-            stop(process)
+            stop(process, mark)
 
 
-def stop(process: "subprocess.Popen[bytes]", grace: float = STOP_SECONDS) -> None:
-    """End a process and all that it has started; at once with a ``grace`` of 0 seconds."""
-    everybody = _family(process.pid)  # Seen now: when it has ended, its children are nobody's.
-    if grace:
-        process.terminate()
-        psutil.wait_procs(everybody, grace)
-    for one in everybody:
+def stop(process: "subprocess.Popen[bytes]", mark: str) -> None:
+    """End a process and all that it has started, also what has outlived it."""
+    process.terminate()
+    everybody = marked(mark)
+    psutil.wait_procs(everybody, STOP_SECONDS)
+    for one in {*everybody, *marked(mark)}:
         with suppress(psutil.NoSuchProcess):
             one.kill()
     process.wait()
 
 
-def _family(number: int) -> list[psutil.Process]:
-    try:
-        first = psutil.Process(number)
-        return [first, *first.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+def marked(mark: str) -> list[psutil.Process]:
+    """The processes that have inherited this mark: Flower detaches some from their parents."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
 
 
 def free_port() -> int:
