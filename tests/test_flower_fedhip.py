@@ -43,13 +43,15 @@ def pipeline(tmp_path_factory):
     (folder / "server.h5").unlink()
     places = {"index": folder / "index.h5", "clients_file": folder / "clients.h5"}
     places["features"] = folder / "features.h5"
-    gram(**places, out=folder / "uploads.h5")
+    seen = {"project": 0, "lift": 0, "norm": "none", "seed": 0}
+    gram(**places, **seen, out=folder / "uploads.h5")
     aggregate(
         uploads=folder / "uploads.h5", out=folder / "server.h5", members=folder / "members.h5",
-        beta="auto", leave_out=[], secure=False, neighbors="auto",
+        beta="auto", leave_out=[], secure=False, neighbors="auto", privacy_epsilon="none",
+        privacy_delta=1e-5, privacy_seed="secret",
     )  # fmt: skip
     personalize(
-        **places, server=folder / "server.h5", members=folder / "members.h5",
+        **places, **seen, server=folder / "server.h5", members=folder / "members.h5",
         out=folder / "heads.h5", family=Family.AUTO, alpha="auto", beta="auto",
         rho="auto", criterion=Criterion.MARGIN,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import tomllib
 
 from pfl.errors import InputError
 from pfl.flower.parameters import (
+    check_plain_sums,
     head_settings,
     number_or_auto,
     read_json,
@@ -83,6 +84,21 @@ def test_the_projects_parameters_are_understood():
 def test_settings_of_heads_are_checked(change, message):
     with pytest.raises(InputError, match=message):
         head_settings(HEADS | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": {"lift": 4096}}, "has a view"),
+        ({"features": {"norm": 5.0}}, "has a view"),
+        ({"aggregate": {"privacy": {"epsilon": 1.0}}}, "cannot make private sums"),
+    ],
+)
+def test_what_sites_cannot_do_is_not_left_out_in_silence(change, message):
+    sections = read_parameters(ROOT / "params.yaml")
+    check_plain_sums(sections)
+    with pytest.raises(InputError, match=message):
+        check_plain_sums(sections | change)
 
 
 def test_numbers_keep_every_bit_on_their_way_to_clients():

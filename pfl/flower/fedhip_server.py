@@ -16,7 +16,13 @@ from pfl.flower.fedhip_report import Achieved, parse_achieved, write_report
 from pfl.flower.handshake import Hello, first_of, greet
 from pfl.flower.kinds import FEATURES, HEADS, MOMENTS
 from pfl.flower.ledger import Ledger, keep_classes, kept_classes, open_ledger
-from pfl.flower.parameters import RunSettings, Section, head_settings, number_or_auto
+from pfl.flower.parameters import (
+    RunSettings,
+    Section,
+    check_plain_sums,
+    head_settings,
+    number_or_auto,
+)
 from pfl.flower.records import moments_of
 from pfl.flower.secure_server import secure_total
 from pfl.membership import answer as solve
@@ -30,6 +36,7 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
         InputError: a client failed and the run is to stop then, or nobody is left.
     """
     section, phase2 = sections["personalize"], sections["aggregate"]
+    check_plain_sums(sections)
     head_settings(section)  # Found out now if no client could use it.
     beta = number_or_auto(phase2, "aggregate.beta")
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")

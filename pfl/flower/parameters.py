@@ -125,6 +125,28 @@ def head_settings(section: Section) -> tuple[Settings, Criterion]:
     return Settings(family, alpha, beta, rho), criterion
 
 
+def check_plain_sums(sections: Section) -> None:
+    """Refuse what the pipeline can do with the sums and this adapter cannot.
+
+    To leave noise out without a word would publish what was to be private.
+
+    Raises:
+        InputError: a view of the features or private sums are asked for.
+    """
+    seen = sections.get("features") or {}
+    if seen.get("project") or seen.get("lift") or seen.get("norm", "none") != "none":
+        raise InputError(
+            "The section features of the parameters has a view, which runs over sites do not have "
+            "yet: set project and lift to 0 and norm to none."
+        )
+    privacy = sections["aggregate"].get("privacy") or {}
+    if privacy.get("epsilon", "none") != "none":
+        raise InputError(
+            "aggregate.privacy.epsilon is set, but runs over sites cannot make private sums yet: "
+            "set it to none, if exact sums may be sent back to all clients."
+        )
+
+
 def number_or_auto(section: Section, parameter: str, zero: bool = False) -> float | None:
     """A finite number above 0 (or from 0 on); None for ``auto``.
 
