@@ -8,7 +8,7 @@ on its way leaves the client as if it had not taken part, as it does in the pipe
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from pfl.artifacts import replacing
+from pfl.client_data import ClientData
 from pfl.ensemble import model_in_use, own_accuracy
 from pfl.errors import InputError
 from pfl.federated_data import FederatedData, federate
@@ -28,7 +29,7 @@ from pfl.flower.tensors import tensor_record, tensors_of
 from pfl.flower.trained import Shape, Trained, problem_of
 from pfl.images import open_images
 from pfl.rounds import Job, Problem, model_state, state_bytes, train_client
-from pfl.training_data import ClientData, load_pixels, pixel_sums
+from pfl.training_data import PixelView, load_pixels, pixel_sums, pixel_view
 
 SHARED, SENT, TOLD, METRICS = "shared", "sent", "told", "metrics"
 PRIVATE, MEMORY = "private", "memory"
@@ -38,13 +39,13 @@ def images_hello(site: Site, content: RecordDict) -> Hello:
     """Number, kind of images, and sums over the pixels that are trained with."""
     told = _trained(content)
     data = _own(site, told)
-    sums = pixel_sums(data.pixels)
+    sums = pixel_sums(data.stored)
     facts = {
         "train": len(data),
-        "channels": data.pixels.shape[3],
+        "channels": data.stored.shape[3],
         "pixels": [sums.count, sums.first.tolist(), sums.second.tolist()],
     }
-    return Hello(site.client, {"side": data.pixels.shape[1]}, site.index.classes, facts)
+    return Hello(site.client, {"side": data.stored.shape[1]}, site.index.classes, facts)
 
 
 def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
@@ -83,7 +84,8 @@ def _own(site: Site, told: Trained) -> ClientData:
 def _data(site: Site, told: Trained) -> FederatedData:
     """This site's samples, as the pipeline deals them."""
     pixels = _pixels(site.folder, told.image_size, stamp(site.folder, "images.h5"))
-    return federate(site.index, site.held, pixels, told.holdout, bool(told.rounds["augment"]))
+    view_of = partial(pixel_view, augment=bool(told.rounds["augment"]))
+    return federate(site.index, site.held, pixels, told.holdout, view_of)
 
 
 @lru_cache(maxsize=1)
@@ -98,8 +100,9 @@ def _problem(site: Site, content: RecordDict) -> Problem:
     told = _trained(content)
     common = read_json(content.config_records[TOLD]["common"])
     data = _data(site, told)
-    shape = Shape(common["channels"], data.tests.pooled.pixels.shape[1], data.classes)
-    normal = _Normal(shape.channels, torch.tensor(common["mean"]), torch.tensor(common["std"]))
+    shape = Shape(common["channels"], data.tests.pooled.stored.shape[1], data.classes)
+    mean, std = (torch.tensor(common[name]) for name in ("mean", "std"))
+    normal = _Normal(shape.channels, PixelView(mean, std, bool(told.rounds["augment"])))
     nobody = data.clients[site.client].take(torch.zeros(0, dtype=torch.int64))
     clients = [nobody] * site.client + [normal.of(data.clients[site.client])]
     tests = replace(
@@ -112,18 +115,17 @@ def _problem(site: Site, content: RecordDict) -> Problem:
 
 @dataclass(frozen=True)
 class _Normal:
-    """Everybody's number of channels, mean and standard deviation."""
+    """Everybody's number of channels, and what networks see of images."""
 
     channels: int
-    mean: Tensor
-    std: Tensor
+    view: PixelView
 
     def of(self, data: ClientData) -> ClientData:
         """Data that are normalized so; grey images become colored where others are."""
-        pixels = data.pixels
+        pixels = data.stored
         if pixels.shape[3] < self.channels:
             pixels = pixels.repeat(1, 1, 1, self.channels)
-        return replace(data, pixels=pixels, mean=self.mean, std=self.std)
+        return replace(data, stored=pixels, view=self.view)
 
 
 def _job(site: Site, content: RecordDict, state: RecordDict) -> Job:

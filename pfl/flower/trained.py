@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pfl.algorithm import Training
+from pfl.client_data import ClientData, TestData
 from pfl.devices import training_device
 from pfl.errors import InputError
 from pfl.federated_data import Holdout
@@ -19,7 +20,7 @@ from pfl.methods import make_algorithm
 from pfl.networks import build
 from pfl.rounds import Problem
 from pfl.streams import stream
-from pfl.training_data import ClientData, TestData
+from pfl.training_data import PixelView
 
 # The intervals that numbers of section rounds lie in; "[" and "]" include the end.
 RANGES = {
@@ -141,11 +142,9 @@ def sizes_only(sizes: Sequence[int]) -> tuple[ClientData, ...]:
     """Stand-ins for the clients' data where only their numbers of samples are known."""
     return tuple(
         ClientData(
-            pixels=torch.zeros((size, 0, 0, 1), dtype=torch.uint8),
+            stored=torch.zeros((size, 0, 0, 1), dtype=torch.uint8),
             label=torch.zeros(1, dtype=torch.int64).expand(size),
-            mean=torch.zeros(1),
-            std=torch.ones(1),
-            augment=False,
+            view=PixelView(torch.zeros(1), torch.ones(1), augment=False),
         )
         for size in sizes
     )
