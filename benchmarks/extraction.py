@@ -99,7 +99,7 @@ def _processor_seconds() -> float:
 def _extract(work: Work, folder: Path, workers: int) -> None:
     """Everything from images.h5 to finished blocks."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        complete(work, Path(scratch), workers)
+        complete(work, Path(scratch), workers, range(work.batches))
 
 
 def _bare(work: Work, ready: list[torch.Tensor], processes: int, threads: int, keep: bool) -> None:

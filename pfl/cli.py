@@ -9,6 +9,7 @@ from pfl.commands.compare import compare
 from pfl.commands.export import export
 from pfl.commands.group import Commands
 from pfl.commands.inspect import inspect
+from pfl.commands.merge_features import merge_features
 from pfl.commands.predict import predict
 from pfl.commands.results import results
 from pfl.commands.sweep import sweep
@@ -23,6 +24,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     export,
     compare,
     sweep,
+    merge_features,
     membership.forget,
     membership.join,
     membership.upload,

@@ -96,7 +96,7 @@ def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientS
     able = able_clients(problem)
     values = np.full((2, len(problem.clients)), np.nan)
     jobs = jobs_for(federation, able, federation.round)
-    for client, found in zip(able, run(_own_accuracy, jobs), strict=True):
+    for client, found in zip(able, run(own_accuracy, jobs), strict=True):
         values[:, client] = found
     return ClientScores(own=values[0], validation=values[1])
 
@@ -202,7 +202,7 @@ def _sets(problem: Problem) -> list[ClientData]:
     return [tests.pooled] if tests.external is None else [tests.pooled, tests.external]
 
 
-def _model_in_use(problem: Problem, job: Job) -> nn.Module:
+def model_in_use(problem: Problem, job: Job) -> nn.Module:
     """The model that a client uses after the round."""
     model = client_model(problem, job)
     if problem.algorithm.personalize is not None:
@@ -212,15 +212,15 @@ def _model_in_use(problem: Problem, job: Job) -> nn.Module:
     return model
 
 
-def _own_accuracy(problem: Problem, job: Job) -> tuple[float, float]:
+def own_accuracy(problem: Problem, job: Job) -> tuple[float, float]:
     """Accuracy of a client's model on its own test and validation samples."""
-    model, tests = _model_in_use(problem, job), problem.tests
+    model, tests = model_in_use(problem, job), problem.tests
     own = tests.pooled.take(tests.own[job.client])
     return _accuracy_on(model, own), _accuracy_on(model, tests.validation[job.client])
 
 
 def _answer(problem: Problem, test: _Test) -> _Answer:
-    model, tests = _model_in_use(problem, test.job), problem.tests
+    model, tests = model_in_use(problem, test.job), problem.tests
     logits = _logits(problem, model)
     hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
     own = [_share(hits[tests.own[user].numpy()]) for user in test.users]

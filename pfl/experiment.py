@@ -52,9 +52,9 @@ def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int
     with workers(problem, processes) as run:
         for number in _rounds(problem, before):
             federation, summary = play_round(problem, federation, run)
-            history.append(_row(summary))
+            history.append(round_row(summary))
             if number % evaluate_every == 0 and number < problem.training.rounds:
-                history[-1] |= _means(score_clients(problem, federation, run))
+                history[-1] |= mean_row(score_clients(problem, federation, run))
             save_federation(folder / STATE, federation, {"history": history})
         _log_time(federation.round - before, time.monotonic() - start)
         return _tested(problem, federation, history, run)
@@ -68,7 +68,7 @@ def _log_time(rounds: int, seconds: float) -> None:
 
 def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:
     scores = score_all(problem, federation, run)
-    history[-1] |= _means(scores.clients) | {NEW_TEST: scores.new.mean_probability}
+    history[-1] |= mean_row(scores.clients) | {NEW_TEST: scores.new.mean_probability}
     return Result(federation, history, scores)
 
 
@@ -90,14 +90,14 @@ def _rounds(problem: Problem, done: int) -> Iterator[int]:
     yield from progress(range(done + 1, rounds + 1), rounds, "round", name, initial=done)
 
 
-def _row(summary: RoundSummary) -> Row:
+def round_row(summary: RoundSummary) -> Row:
     """What every round tells."""
     told: Row = {"round": summary.round, "clients": len(summary.participants)}
     told[UPLOAD_BYTES] = summary.upload_bytes
     return told | {f"train:{name}": value for name, value in summary.terms.items()}
 
 
-def _means(scores: ClientScores) -> Row:
+def mean_row(scores: ClientScores) -> Row:
     """Means over the clients that have such samples; absent if none has."""
     named = {LOCAL_TEST: scores.own, VALIDATION: scores.validation}
     return {

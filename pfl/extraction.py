@@ -15,21 +15,22 @@ BLOCK_SECONDS = 10.0  # at most so much work is lost by a kill
 BLOCK_ROWS = 1 << 13  # and at most so many rows are held in memory
 
 
-def complete(work: Work, folder: Path, workers: int) -> list[Block]:
-    """Compute every batch that ``folder`` does not hold yet; return all blocks, by sample number.
+def complete(work: Work, folder: Path, workers: int, numbers: range) -> list[Block]:
+    """Compute those of the batches ``numbers`` that ``folder`` lacks; all blocks, by sample number.
 
     Raises:
         InputError: an image is damaged, a feature is not finite, or a worker was killed.
     """
     blocks = load_blocks(folder, work.backbone.m)
-    todo = _missing(blocks, work)
+    todo = _missing(blocks, work, numbers)
+    total = min(numbers.stop * work.batch, len(work.images)) - numbers.start * work.batch
     done = sum(block.stop - block.start for block in blocks)
     if done:
-        log.info("Going on: %d of %d images were finished before.", done, len(work.images))
+        log.info("Going on: %d of %d images were finished before.", done, total)
     if todo:
         pieces = progress(
             zip(todo, embed(work, todo, workers), strict=True),
-            total=len(work.images),
+            total=total,
             unit="image",
             label="Extracting",
             initial=done,
@@ -39,14 +40,14 @@ def complete(work: Work, folder: Path, workers: int) -> list[Block]:
     return sorted(blocks, key=lambda block: block.start)
 
 
-def _missing(blocks: Sequence[Block], work: Work) -> list[int]:
-    """Numbers of the batches that no block holds."""
+def _missing(blocks: Sequence[Block], work: Work, numbers: range) -> list[int]:
+    """Those of the batches ``numbers`` that no block holds."""
     held = {
         number
         for block in blocks
         for number in range(block.start // work.batch, -(-block.stop // work.batch))
     }
-    return [number for number in range(work.batches) if number not in held]
+    return [number for number in numbers if number not in held]
 
 
 def _stored(folder: Path, pieces: Iterable[tuple[int, Quantized]], batch: int) -> Iterator[Block]:

@@ -25,6 +25,8 @@ from pfl.artifacts import (
     reserve,
 )
 
+# What the value of a feature depends on, besides its image.
+RECIPE = ("backbone", "weights-sha256", "transform", "image-size", "precision", "step")
 WRITE_ROWS = 16 * CHUNK_ROWS  # whole chunks, so that each is written once
 RowMap = Callable[[np.ndarray], np.ndarray]
 
@@ -54,6 +56,11 @@ class Features:
     def __len__(self) -> int:
         """Samples n."""
         return len(self._file["feature"])
+
+    @property
+    def recipe(self) -> dict[str, str]:
+        """How these features come about: whose recipes are equal, their features are comparable."""
+        return {name: str(self._file.attrs.get(name, "")) for name in RECIPE}
 
     def rows(
         self,

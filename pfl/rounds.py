@@ -43,6 +43,7 @@ from pfl.workers import Run
 
 __all__ = [
     "Algorithm",
+    "Answer",
     "Federation",
     "Job",
     "LocalTraining",
@@ -60,6 +61,7 @@ __all__ = [
     "participants",
     "play_round",
     "state_bytes",
+    "train_client",
 ]
 
 
@@ -159,7 +161,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
     """What comes back from a :class:`Job`."""
 
     client: int
@@ -188,7 +190,7 @@ def play_round(
     chosen = participants(problem.training, [len(data) for data in problem.clients], number)
     jobs = jobs_for(federation, chosen, number)
     longest_first = sorted(jobs, key=lambda job: -len(problem.clients[job.client]))
-    answers = sorted(run(_train, longest_first), key=lambda answer: answer.client)
+    answers = sorted(run(train_client, longest_first), key=lambda answer: answer.client)
     uploads = [load(answer.upload) for answer in answers]
     weights = [float(len(problem.clients[answer.client])) for answer in answers]
     members = list(federation.members)
@@ -264,7 +266,7 @@ def state_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     return save({name: value.contiguous() for name, value in tensors.items()})
 
 
-def _train(problem: Problem, job: Job) -> _Answer:
+def train_client(problem: Problem, job: Job) -> Answer:
     """One client's round, wherever it runs."""
     model, context = client_model(problem, job), client_context(problem, job)
     generator = client_stream(problem, job, "train")
@@ -273,7 +275,7 @@ def _train(problem: Problem, job: Job) -> _Answer:
     _check_finite(job, terms, state)
     sent, kept = state_bytes(upload(state, split)), state_bytes(keep(state, split))
     memory = state_bytes({name: value.cpu() for name, value in context.memory.items()})
-    return _Answer(job.client, sent, kept, memory, terms)
+    return Answer(job.client, sent, kept, memory, terms)
 
 
 def _check_finite(job: Job, terms: Mapping[str, float], state: State) -> None:

@@ -4,12 +4,14 @@ A view of channels-last bytes is what PyTorch's fast convolutions want, and a qu
 of floats (two-core CPU, LeNet-5: 13,900 images/s against 11,700 through a DataLoader).
 """
 
+import functools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -55,7 +57,7 @@ class PixelView:
 
 def pixel_view(parts: Iterable[UInt8[Tensor, "_ h w c"]], augment: bool) -> PixelView:
     """Normalized by the statistics of ``parts``, see :func:`normalization`."""
-    return PixelView(*normalization(parts), augment)
+    return PixelView(*normalization(map(pixel_sums, parts)), augment)
 
 
 def crop_and_flip(
@@ -116,20 +118,42 @@ def _sized(pixels: UInt8[Tensor, "b h w c"], size: int | None) -> UInt8[Tensor, 
     return cut.permute(0, 2, 3, 1).contiguous()
 
 
+@dataclass(frozen=True)
+class PixelSums:
+    """Sums over pixels, channel by channel; a commutative monoid under ``+``, in exact integers.
+
+    Attributes:
+        count: of pixels.
+        first: Σ x.
+        second: Σ x².
+    """
+
+    count: int
+    first: Int[Tensor, " c"]
+    second: Int[Tensor, " c"]
+
+    def __add__(self, other: "PixelSums") -> "PixelSums":
+        """The sums over both sets of pixels."""
+        return PixelSums(
+            self.count + other.count, self.first + other.first, self.second + other.second
+        )
+
+
+def pixel_sums(pixels: UInt8[Tensor, "n h w c"]) -> PixelSums:
+    """What a client can tell of its images for :func:`normalization` without showing one."""
+    axes = (0, 1, 2)
+    return PixelSums(pixels[..., 0].numel(), pixels.sum(axes), pixels.long().square_().sum(axes))
+
+
 def normalization(
-    pixels: Iterable[UInt8[Tensor, "_ h w c"]],
+    parts: Iterable[PixelSums],
 ) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
     """Mean and standard deviation of each channel, of pixels scaled to 0 … 1.
 
-    From sums of integers, which clients could send without showing an image. A channel that hardly
-    varies gets a standard deviation of one gray level, so that nothing is divided by zero.
+    ``parts`` are the sums of at least one client. A channel that hardly varies gets a standard
+    deviation of one gray level, so that nothing is divided by zero.
     """
-    totals = [
-        (part[..., 0].numel(), part.sum((0, 1, 2)), part.long().square_().sum((0, 1, 2)))
-        for part in pixels
-    ]
-    count = sum(number for number, _, _ in totals)
-    mean = torch.stack([first for _, first, _ in totals]).sum(0).double() / count
-    square = torch.stack([second for _, _, second in totals]).sum(0).double() / count
-    std = (square - mean**2).clamp_min(1.0).sqrt()
+    total = functools.reduce(operator.add, parts)
+    mean = total.first.double() / total.count
+    std = (total.second.double() / total.count - mean**2).clamp_min(1.0).sqrt()
     return (mean / 255).float(), (std / 255).float()

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import h5py
 import numpy as np
-from jaxtyping import Int, Int64
+from jaxtyping import Int, Int64, Integer
 
 from pfl.artifacts import Attribute, create, origin, put, read, reading
 from pfl.errors import InputError
@@ -175,20 +175,34 @@ def copy_upload(source: Path, client: int, out: Path) -> None:
 
 def put_integers(group: h5py.Group, name: str, values: Int64[np.ndarray, "*shape"]) -> None:
     """Store integers in as few bytes as hold them all: one dataset, or two beyond 32 bits."""
-    narrow = smallest(values)
-    if narrow.dtype != np.int64:
-        put(group, name, narrow)
-        return
-    put(group, name, (values & 0xFFFFFFFF).astype(np.uint32))
-    put(group, f"{name}-high", smallest(values >> 32))
+    for part, narrow in narrowed(name, values).items():
+        put(group, part, narrow)
 
 
 def read_integers(group: h5py.Group, name: str) -> Int64[np.ndarray, "*shape"]:
     """Read what :func:`put_integers` stored."""
-    values = read(group, name).astype(np.int64)
-    if f"{name}-high" in group:
-        values += read(group, f"{name}-high").astype(np.int64) << 32
-    return values
+    high = read(group, _high(name)) if _high(name) in group else None
+    return widened(read(group, name), high)
+
+
+def narrowed(name: str, values: Int64[np.ndarray, "*shape"]) -> dict[str, np.ndarray]:
+    """The integers under ``name`` in as few bytes as hold them all, with a high part if need be."""
+    narrow = smallest(values)
+    if narrow.dtype != np.int64:
+        return {name: narrow}
+    return {name: (values & 0xFFFFFFFF).astype(np.uint32), _high(name): smallest(values >> 32)}
+
+
+def widened(
+    low: Integer[np.ndarray, "*shape"], high: Integer[np.ndarray, "*shape"] | None
+) -> Int64[np.ndarray, "*shape"]:
+    """Inverse of :func:`narrowed`."""
+    values = low.astype(np.int64)
+    return values if high is None else values + (high.astype(np.int64) << 32)
+
+
+def _high(name: str) -> str:
+    return f"{name}-high"
 
 
 def smallest(values: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:

@@ -13,6 +13,7 @@ from stages._run import run
 if TYPE_CHECKING:
     from pfl.blocks import Block
     from pfl.embedding import Work
+    from pfl.shards import Shard
 
 log = logging.getLogger("pfl")
 Number = TypeVar("Number", int, float)
@@ -41,6 +42,9 @@ def extract(
     scratch: Annotated[
         Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")
     ] = Path(".scratch"),
+    shard: Annotated[
+        str, typer.Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")
+    ] = "0/1",
 ) -> None:
     """Compute the backbone's features of all images, as fixed-point integers.
 
@@ -56,7 +60,9 @@ def extract(
     from pfl.embedding import Work
     from pfl.images import open_images
     from pfl.quantize import step_for
+    from pfl.shards import parse_shard
 
+    part = parse_shard(shard)
     logging.getLogger("timm").setLevel(logging.WARNING)
     torch.set_num_threads(1)  # Workers share the cores; this process leaves them alone.
     place = chosen_device(device.value, "extract.device")
@@ -64,21 +70,27 @@ def extract(
     step = step_for(loaded.feature_range)
     with open_images(images) as opened:
         work = Work(opened, loaded, step, batch_size, precision.value, place)
-        _extract(work, images, out, scratch)
+        _extract(work, images, out, scratch, part)
 
 
-def _extract(work: "Work", images: Path, out: Path, root: Path) -> None:
-    """Compute all blocks in scratch, then merge them into ``out``."""
+def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -> None:
+    """Compute all blocks in scratch, then merge them into ``out``, which may be one shard."""
     from pfl.blocks import read_blocks
     from pfl.cores import cores
     from pfl.extraction import complete
     from pfl.features import write_features
     from pfl.scratch import scratch
+    from pfl.shards import write_shard
 
     facts, packages = _facts(work, images), _packages(work)
-    with scratch(root, "extract", _key(facts, packages)) as folder:
-        blocks = complete(work, folder, cores())
+    whole = part.count == 1
+    name = "extract" if whole else f"extract-{part.number}-of-{part.count}"
+    with scratch(root, name, _key(facts, packages)) as folder:
+        blocks = complete(work, folder, cores(), part.batches(work.batches))
         saturation = _saturation(blocks, work)
+        if not whole:
+            write_shard(out, blocks, work.backbone.m, len(work.images), facts, packages)
+            return
         write_features(
             out,
             (len(work.images), work.backbone.m),
@@ -127,7 +139,7 @@ def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | floa
     """Count clipped values over all blocks; warn of any, and of a range far too wide."""
     from pfl.quantize import range_for, underflows
 
-    samples, m = len(work.images), work.backbone.m
+    samples, m = sum(block.stop - block.start for block in blocks), work.backbone.m
     saturated = sum(block.saturated for block in blocks)
     largest = max((block.largest for block in blocks), default=0.0)
     total = samples * m

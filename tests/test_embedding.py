@@ -157,7 +157,7 @@ class TestEmbed:
 
 class TestComplete:
     def run(self, work, folder):
-        blocks = complete(work, folder, 2)
+        blocks = complete(work, folder, 2, range(work.batches))
         assert [block.start for block in blocks] == [0, *[b.stop for b in blocks[:-1]]]
         assert blocks[-1].stop == N
         return read_blocks(blocks, 0, N)

@@ -9,13 +9,20 @@ from PIL import Image
 
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray, open_images, write_images
-from pfl.training_data import PADDING, PixelView, crop_and_flip, load_pixels, normalization
+from pfl.training_data import (
+    PADDING,
+    PixelView,
+    crop_and_flip,
+    load_pixels,
+    normalization,
+    pixel_sums,
+)
 from tests.federations import generator, images
 
 
 def test_normalized_pixels_have_mean_0_and_deviation_1():
     data = images(200, channels=3)
-    mean, std = normalization([data.stored[:50], data.stored[50:]])
+    mean, std = normalization([pixel_sums(data.stored[:50]), pixel_sums(data.stored[50:])])
     scaled = data.stored.double() / 255
     torch.testing.assert_close(mean.double(), scaled.mean((0, 1, 2)))
     torch.testing.assert_close(std.double(), scaled.std((0, 1, 2), correction=0))
@@ -28,7 +35,7 @@ def test_normalized_pixels_have_mean_0_and_deviation_1():
 
 def test_constant_images_can_be_normalized():
     pixels = torch.full((4, 6, 6, 1), 9, dtype=torch.uint8)
-    _, std = normalization([pixels])
+    _, std = normalization([pixel_sums(pixels)])
     assert std.item() == pytest.approx(1 / 255)
 
 

@@ -46,8 +46,7 @@ class Menu:
 
 def menu(total: Moments, knowledge: Knowledge, settings: Settings, criterion: Criterion) -> Menu:
     """Prepare the choice of every client from what the server sent."""
-    scale = float(np.trace(knowledge.gram)) / max(total.samples, 1)
-    every = candidates(settings, scale or 1.0)
+    every = candidates(settings, scale_of(knowledge.gram, total.samples))
     betas = {one.beta for one in every if one.family is Family.FEDHIP}
     return Menu(
         candidates=every,
@@ -58,6 +57,11 @@ def menu(total: Moments, knowledge: Knowledge, settings: Settings, criterion: Cr
         at={beta: with_beta(knowledge, beta) for beta in betas},
         path=global_path(total),
     )
+
+
+def scale_of(gram: Float[np.ndarray, "m m"], samples: int) -> float:
+    """Mean squared length of a sample's features, by which the grids of candidates are scaled."""
+    return float(np.trace(gram)) / max(samples, 1) or 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,97 @@
+"""What the server may tell of FedHiP's heads: counts that the clients sent, never a sample."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+from flwr.app import RecordDict
+
+from pfl.artifacts import write_text
+from pfl.errors import InputError
+from pfl.flower.exchange import Exchange
+from pfl.flower.fedhip_client import METRICS, Answer
+from pfl.flower.parameters import head_settings
+from pfl.flower.traffic import traffic_csv
+from pfl.metrics import accuracy, summarize
+from pfl.selection.candidates import Candidate, candidates
+from pfl.selection.choice import scale_of
+from pfl.tables import DIGITS, csv_text
+from pfl.vocabulary import HEADS
+
+COUNTS = ("train", "test", "choice", "local-choice", *HEADS)
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """One client's answer: samples, the candidates that its heads are, and correct predictions.
+
+    Attributes:
+        counts: by the names in ``COUNTS``.
+    """
+
+    counts: Mapping[str, int]
+
+
+def parse_achieved(node: int, content: RecordDict) -> Achieved:
+    """A client's counts.
+
+    Raises:
+        InputError: they are none.
+    """
+    del node  # every way to parse an answer has the same signature
+    told = content.metric_records[METRICS]
+    counts = {name: told[name] for name in COUNTS}
+    whole = {name: value for name, value in counts.items() if isinstance(value, int)}
+    if len(whole) < len(COUNTS) or not all(0 <= whole[name] <= whole["test"] for name in HEADS):
+        raise InputError(f"it counts {counts}, which cannot be")
+    return Achieved(whole)
+
+
+def write_report(
+    folder: Path, answer: Answer, achieved: Mapping[int, Achieved], net: Exchange
+) -> None:
+    """Write ``metrics.json``, ``per_client.csv`` and ``traffic.csv``."""
+    settings, _ = head_settings(answer.section)
+    every = candidates(settings, scale_of(answer.total.gram_matrix(), answer.total.samples))
+    write_text(folder / "per_client.csv", _table(achieved, every))
+    told = json.dumps(_metrics(achieved, every) | {"faults": net.faults}, indent=2)
+    write_text(folder / "metrics.json", told + "\n")
+    write_text(folder / "traffic.csv", traffic_csv(net.traffic))
+
+
+def _table(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> str:
+    """One line a client, as the pipeline's, without what takes everybody's samples to know."""
+    header = ["client", "train", "test", "family", "alpha", "beta", "rho", "local-beta", *HEADS]
+    rows = []
+    for client, one in sorted(achieved.items()):
+        counts, own = one.counts, every[one.counts["choice"]]
+        parameters = [own.family.value, own.alpha, own.beta, own.rho]
+        local = every[counts["local-choice"]].beta
+        shares = [float(_accuracy(one, name)) for name in HEADS]
+        rows.append([client, counts["train"], counts["test"], *parameters, local, *shares])
+    return csv_text(header, rows)
+
+
+def _metrics(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> dict[str, object]:
+    """Few numbers for all clients together, by the names of the pipeline's report."""
+    tests = np.array([one.counts["test"] for one in achieved.values()], np.int64)
+    told: dict[str, object] = {}
+    for name in HEADS:
+        own = np.array([_accuracy(one, name) for one in achieved.values()])
+        found = summarize(own, tests)
+        values = {"mean": found.mean, "weighted": found.weighted, "std": found.std}
+        values["worst-decile"] = found.worst_decile
+        told[name] = {k: None if isnan(v) else round(v, DIGITS) for k, v in values.items()}
+    families = [every[one.counts["choice"]].family.value for one in achieved.values()]
+    told["families"] = {name: families.count(name) for name in sorted(set(families))}
+    told["clients"] = len(achieved)
+    told["clients-without-test"] = int((tests == 0).sum())
+    return told
+
+
+def _accuracy(one: Achieved, name: str) -> float:
+    hits, tests = (np.array([one.counts[key]]) for key in (name, "test"))
+    return float(accuracy(hits, tests)[0])
