@@ -66,7 +66,8 @@ def parameters(read: Reader) -> dict[str, object]:
         found = load_yaml(text)
         sections = [found]
         if of_stages:
-            stages = found["stages"].values()
+            # The page names all sections too, to show them, and may be older than the results.
+            stages = [one for name, one in found["stages"].items() if name != "report"]
             sections = [one.get("params", {}).get("params.yaml", {}) for one in stages]
         return {name: value for section in sections for name, value in _dotted(section)}
     except (YAMLError, KeyError, TypeError, AttributeError) as error:

@@ -190,7 +190,7 @@ def test_refusal_is_one_sentence_and_leaves_the_artifacts_alone(folder):
 @pytest.mark.parametrize(
     ("flag", "value", "code", "words"),
     [
-        ("--concentration", "0", 2, "greater than or equal to"),
+        ("--concentration", "0", 2, "--concentration"),
         ("--scheme", "quantum", 2, "pathological"),
         ("--min-samples", "101", 1, "need 606 training samples, but the data have 600"),
     ],

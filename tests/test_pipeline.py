@@ -312,7 +312,8 @@ def test_a_damaged_artifact_is_named_and_repaired(project):
 
 
 def gram_command(project):
-    stages = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    """The stage as DVC ran it, with its parameters as flags."""
+    stages = yaml.safe_load((project / "dvc.lock").read_text(encoding="utf-8"))["stages"]
     return stages["gram"]["cmd"].split()
 
 
