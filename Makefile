@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Git, where there is one, keeps the history; an unpacked archive has none and DVC must be told.
 NO_SCM := $(if $(shell git rev-parse --is-inside-work-tree 2>/dev/null),false,true)
 
-.PHONY: install repro test lint clean
+.PHONY: install repro test faults lint clean
 .DELETE_ON_ERROR:
 
 repro: install
@@ -14,6 +14,10 @@ repro: install
 
 test: install lint
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+faults: install
+	@$(BIN)/python -m tests.faults.kills
+	@$(BIN)/python -m tests.faults.corruption
 
 lint: install
 	@$(BIN)/ruff format --check .
