@@ -74,9 +74,9 @@ class Skew:
 
 def _stain(skew: Skew, picture: Picture, site: int) -> Picture:
     """Stronger and weaker stains: optical densities -log I are sums of the stains' own."""
-    density = -np.log((picture.astype(np.float64) + 1) / 256)
-    amounts = density @ np.linalg.inv(STAINS) * skew.factors(site)
-    return _bytes(256 * np.exp(-amounts @ STAINS) - 1)
+    density = -np.log((picture.reshape(-1, 3).astype(np.float64) + 1) / 256)
+    amounts = np.linalg.solve(STAINS.T, density.T).T * skew.factors(site)
+    return _bytes(256 * np.exp(-amounts @ STAINS) - 1).reshape(picture.shape)
 
 
 def _color(skew: Skew, picture: Picture, site: int) -> Picture:
@@ -98,7 +98,7 @@ def _rotation(skew: Skew, picture: Picture, site: int) -> Picture:
     return np.asarray(turned)
 
 
-def _bytes(values: Float[np.ndarray, "h w 3"]) -> Picture:
+def _bytes(values: Float[np.ndarray, "*shape 3"]) -> UInt8[np.ndarray, "*shape 3"]:
     return np.rint(values.clip(0, 255)).astype(np.uint8)
 
 
