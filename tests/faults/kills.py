@@ -102,24 +102,25 @@ def disturbed(folder: Path, rng: np.random.Generator | None, seconds: float, tal
     Raises:
         AssertionError: it failed with something else than a sentence on another run at work.
     """
-    process = _start(folder)
+    process, sent = _start(folder), False
     if rng is not None:
         # Most of a run is finished work; the moments soon after it takes up again count.
-        _send(process, rng, rng.uniform(0.2, 1.0) * seconds, tally)
+        sent = _send(process, rng, rng.uniform(0.2, 1.0) * seconds, tally)
     errors = _errors(folder) if process.wait() else ""
     if process.returncode == 0:
         return True
     if any(text in errors for text in REFUSALS):
         tally.refused += 1
         time.sleep(0.5)
-    elif rng is None:
+    elif not sent:
         raise AssertionError(errors)
     assert "Traceback" not in errors or "KeyboardInterrupt" in errors, errors
     return False
 
 
-def _send(process: subprocess.Popen, rng: np.random.Generator, delay: float, tally: Tally) -> None:
-    """Wait, then send a random signal to a random target, if it is still there."""
+def _send(process: subprocess.Popen, rng: np.random.Generator, delay: float, tally: Tally) -> bool:
+    """Wait, then send a random signal to a random target; whether it was still there."""
+    sent: list[int] = []
     try:
         process.wait(delay)
     except subprocess.TimeoutExpired:
@@ -134,6 +135,7 @@ def _send(process: subprocess.Popen, rng: np.random.Generator, delay: float, tal
             tally.signals[f"{number.name} to {target}"] += 1
         if target == "stage" and not sent:
             process.wait()
+    return bool(sent)
 
 
 def _kill(pid: int, number: signal.Signals) -> bool:
