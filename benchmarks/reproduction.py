@@ -4,9 +4,10 @@
     python -m benchmarks.reproduction RESULTS.csv [STUDY...] --table
 
 Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
-that docs/reproduction.md states. Each run is the stage `train` as a process of its own on one core,
+that docs/reproduction.md states: ten clients, or a hundred for the study `long`. Each run is the stage `train` as a process of its own on one core,
 with what `params.yaml` says and the study changes; it adds a line to RESULTS.csv. A run whose line
-is there is not repeated and one that was stopped goes on, so any number of calls add up.
+is there is not repeated and one that was stopped goes on, so any number of calls add up. Settings for
+another number of clients than `data/` has are passed over.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from statistics import mean, stdev
 from typing import Any
 
 from ruamel.yaml import YAML
+
+from pfl.clients import read_clients
 
 PROTOCOL = {
     "augment": True, "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,
@@ -53,12 +56,14 @@ class Setting:
         method: one of those of `train`.
         own: its own settings that differ.
         rounds: settings of `rounds` that differ.
+        clients: K that it is meant for.
     """
 
     name: str
     method: str
     own: dict[str, object] = field(default_factory=dict)
     rounds: dict[str, object] = field(default_factory=dict)
+    clients: int = 10
 
 
 def _methods() -> Iterator[Setting]:
@@ -100,7 +105,23 @@ def _search() -> Iterator[Setting]:
         yield Setting(f"search/{CD2}-0.03-{name}", CD2, own, held)
 
 
-STUDIES = {"methods": _methods, "ablation": _ablation, "choices": _choices, "search": _search}
+def _long() -> Iterator[Setting]:
+    """LG-FedAvg's protocol, but for its rounds (500 of 2,000) and its test round (here the last)."""
+    values: dict[str, object] = {
+        "rounds": 500, "fraction": 0.1, "batch-size": 50, "learning-rate": 0.1, "momentum": 0.5,
+        "nesterov": False, "weight-decay": 0.0, "evaluate-every": 500,
+    }  # fmt: skip
+    for method in (CD2, "local", "fedavg", "fedper"):
+        yield Setting(f"long/{method}", method, {}, values, clients=100)
+    bottom = {"shared-end": "bottom"}
+    yield Setting("long/lg-fed", "lg-fed", {}, values, clients=100)
+    yield Setting("long/lg-fed-bottom", "lg-fed", bottom, values, clients=100)
+
+
+STUDIES = {
+    "methods": _methods, "ablation": _ablation, "choices": _choices, "search": _search,
+    "long": _long,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -110,6 +131,8 @@ def main() -> None:
     if options.table:
         _print(_results(options.results), settings)
         return
+    there = read_clients(Path("data/clients.h5")).train.clients
+    settings = [one for one in settings if one.clients == there]
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: options.processes]:
         free.put(core)
