@@ -4,10 +4,11 @@
     python -m benchmarks.reproduction RESULTS.csv [STUDY...] --table
 
 Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
-that docs/reproduction.md states: ten clients, or a hundred for the study `long`. Each run is the stage `train` as a process of its own on one core,
-with what `params.yaml` says and the study changes; it adds a line to RESULTS.csv. A run whose line
-is there is not repeated and one that was stopped goes on, so any number of calls add up. Settings for
-another number of clients than `data/` has are passed over.
+that docs/reproduction.md states: ten clients, or a hundred for the study `long`. Each run is the
+stage `train` as a process of its own on one core, with what `params.yaml` says and the study
+changes; it adds a line to RESULTS.csv. A run whose line is there is not repeated and one that was
+stopped goes on, so any number of calls add up. Settings for another number of clients than `data/`
+has are passed over.
 """
 
 import argparse
@@ -106,7 +107,7 @@ def _search() -> Iterator[Setting]:
 
 
 def _long() -> Iterator[Setting]:
-    """LG-FedAvg's protocol, but for its rounds (500 of 2,000) and its test round (here the last)."""
+    """LG-FedAvg's protocol, but 500 of its 2,000 rounds, and the last one instead of the best."""
     values: dict[str, object] = {
         "rounds": 500, "fraction": 0.1, "batch-size": 50, "learning-rate": 0.1, "momentum": 0.5,
         "nesterov": False, "weight-decay": 0.0, "evaluate-every": 500,
