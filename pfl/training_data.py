@@ -64,16 +64,17 @@ def crop_and_flip(
     pixels: UInt8[Tensor, "b h w c"], generator: torch.Generator
 ) -> UInt8[Tensor, "b h w c"]:
     """A random crop after padding with ``PADDING`` black pixels, mirrored with probability ½."""
-    count, height, width, _ = pixels.shape
+    count, height, width, channels = pixels.shape
     drawn = torch.randint(2 * PADDING + 1, (2, count, 1), generator=generator)
     flipped = torch.rand(count, 1, generator=generator) < 0.5
-    rows = drawn[0] + torch.arange(height)
-    columns = torch.arange(width).expand(count, width)
-    columns = drawn[1] + torch.where(flipped, width - 1 - columns, columns)
     padded = F.pad(pixels, (0, 0, PADDING, PADDING, PADDING, PADDING))
+    # A mirrored crop is a crop of the mirrored image, so whole rows of bytes are copied, once.
+    image = torch.arange(count)[:, None] + count * flipped
+    row = drawn[0] + torch.arange(height)
+    left = torch.where(flipped, 2 * PADDING - drawn[1], drawn[1])
+    windows = torch.cat([padded, padded.flip(2)]).flatten(2).unfold(2, width * channels, channels)
     device = pixels.device
-    image = torch.arange(count, device=device)[:, None, None]
-    return padded[image, rows[:, :, None].to(device), columns[:, None, :].to(device)]
+    return windows[image.to(device), row.to(device), left.to(device)].view(pixels.shape)
 
 
 def load_pixels(images: Images, size: int | None) -> UInt8[Tensor, "n h w c"]:
