@@ -116,7 +116,7 @@ def _read(folder: Path) -> FederatedData:
     index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
     with open_features(folder / "features.h5") as features:
         stored = load_features(features)
-    data = federate(index, held, stored, Holdout(HELD_OUT, "", 0), feature_view)
+    data = federate(index, held, stored, Holdout(HELD_OUT, 0), feature_view)
     nothing = [torch.zeros(0, dtype=torch.int64)] * held.test.clients
     return replace(data, tests=replace(data.tests, own=nothing))
 

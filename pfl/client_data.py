@@ -81,9 +81,9 @@ class TestData:
 
     Attributes:
         validation: each client's part of its training data that was put aside, perhaps nothing.
-        pooled: the test samples of all clients, and those that belong to none.
+        pooled: the test samples of all clients, and those of their groups that belong to none.
         own: each client's rows of ``pooled``.
-        external: samples of a group that no client trains with, if one was held out.
+        external: samples of the group that takes no part, if there is one.
     """
 
     __test__ = False  # pytest: this is not a class of tests

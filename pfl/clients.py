@@ -2,10 +2,11 @@
 
 Per split, ``sample`` lists sample numbers sorted by (client, label, sample number) and
 ``offset[k] : offset[k + 1]`` is client k's part, so that a client's rows, and within it each
-class's rows, are contiguous and nobody needs fancy indexing.
+class's rows, are contiguous and nobody needs fancy indexing. ``external`` lists the samples of
+the group that takes no part, if there is one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import h5py
@@ -54,11 +55,14 @@ class Clients:
     Attributes:
         train: the training samples.
         test: the test samples.
+        external: ascending numbers of the samples that nobody holds because their group takes no
+            part, see :mod:`pfl.external`; none where all groups do.
         sha256: of their own file; empty where there is none yet.
     """
 
     train: Deal
     test: Deal
+    external: Int[np.ndarray, " e"] = field(default_factory=lambda: np.empty(0, np.int64))
     sha256: str = ""
 
 
@@ -87,6 +91,8 @@ def write_clients(path: Path, clients: Clients, attributes: dict[str, str | int 
             put(group, "sample", part.sample)
             put(group, "offset", part.offset)
             put(group, "count", part.count)
+        if len(clients.external):
+            put(file, "external", clients.external.astype(np.int64))
 
 
 def read_clients(path: Path) -> Clients:
@@ -94,7 +100,8 @@ def read_clients(path: Path) -> Clients:
     with reading(path, "clients") as file:
         made_from = origin(file, "index")
         train, test = (_read_deal(file[part], made_from) for part in ("train", "test"))
-        return Clients(train, test, recorded_sha256(path, "clients"))
+        external = read(file, "external") if "external" in file else np.empty(0, np.int64)
+        return Clients(train, test, external, recorded_sha256(path, "clients"))
 
 
 def _read_deal(group: h5py.Group, index_sha256: str) -> Deal:

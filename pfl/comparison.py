@@ -12,10 +12,14 @@ from pfl.errors import InputError
 from pfl.reports import load_report, number_at, other_form
 from pfl.tables import DIGITS, csv_text
 from pfl.vocabulary import (
+    CLIENT_MEAN,
+    EXTERNAL_EACH,
     EXTERNAL_TEST,
     GLOBAL_TEST,
     HEADS,
     LOCAL_TEST,
+    MEAN_PROBABILITY,
+    MEAN_SCORE,
     NEW_TEST,
     UPLOAD_BYTES,
     VALIDATION,
@@ -26,19 +30,25 @@ MEASURES = {
     LOCAL_TEST: (LOCAL_TEST, "mean"),
     f"{LOCAL_TEST}:worst-decile": (LOCAL_TEST, "worst-decile"),
     GLOBAL_TEST: (GLOBAL_TEST, "mean"),
-    NEW_TEST: (NEW_TEST, "mean-probability"),
+    NEW_TEST: (NEW_TEST, MEAN_PROBABILITY),
     f"{NEW_TEST}:mean-log-probability": (NEW_TEST, "mean-log-probability"),
     f"{NEW_TEST}:vote": (NEW_TEST, "vote"),
     f"{NEW_TEST}:weight-average": (NEW_TEST, "weight-average"),
-    EXTERNAL_TEST: (EXTERNAL_TEST, "mean-probability"),
+    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_PROBABILITY),
+    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
     VALIDATION: (VALIDATION, "mean"),
     UPLOAD_BYTES: (UPLOAD_BYTES,),
 }
-# FedHiP has one head a client and no ensemble of them.
+# The same of FedHiP's heads, whose scores are no probabilities; see pfl/head_ensemble.py.
 FEDHIP = {
     LOCAL_TEST: ("mean",),
     f"{LOCAL_TEST}:worst-decile": ("worst-decile",),
     GLOBAL_TEST: (GLOBAL_TEST,),
+    NEW_TEST: (NEW_TEST, MEAN_SCORE),
+    f"{NEW_TEST}:vote": (NEW_TEST, "vote"),
+    f"{NEW_TEST}:weight-average": (NEW_TEST, "weight-average"),
+    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_SCORE),
+    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
 }
 
 
@@ -152,13 +162,14 @@ def comparison_json(table: Sequence[Compared]) -> str:
 
 
 def summary_json(table: Sequence[Compared]) -> str:
-    """Of each trained method the mean local test alone: few columns for `dvc exp show`."""
+    """Of each trained method local and external test alone: few columns for `dvc exp show`."""
+    trained = [row for row in table if not row.method.startswith("fedhip:")]
     told = {
-        row.method: _known(row.entries[LOCAL_TEST].mean)
-        for row in table
-        if not row.method.startswith("fedhip:")
+        name: {row.method: _known(row.entries[test].mean) for row in trained}
+        for name, test in (("trained", LOCAL_TEST), ("trained-external", EXTERNAL_TEST))
+        if all(test in row.entries for row in trained)
     }
-    return json.dumps({"trained": told}, indent=2, allow_nan=False) + "\n"
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
 
 def _known(value: float) -> float | None:

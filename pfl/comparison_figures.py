@@ -17,7 +17,7 @@ PANELS = {
     LOCAL_TEST: "local test: each client's model\non its own test samples",
     GLOBAL_TEST: "global test: each client's model\non everybody's test samples",
     NEW_TEST: "new test: the ensemble of the models\non everybody's test samples",
-    EXTERNAL_TEST: "external test: the ensemble\non the group held out",
+    EXTERNAL_TEST: "external test: the ensemble\non the group that takes no part",
 }
 DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
 LEVELS = (":", "-.", (0, (5, 2)))  # local, global, personalized

@@ -5,7 +5,8 @@ The tests of CD2-pFed [arXiv 2204.03880, Section 4.1]:
 - local test: each client's model on its own test samples;
 - new test: the ensemble of all clients' models on everybody's test samples; beside it stands the
   global test, each client's model on these samples;
-- external test: the same ensemble on samples of a group that took no part.
+- external test: the same ensemble on samples of a group that took no part (:mod:`pfl.external`),
+  and beside it each client's model on these.
 
 The paper does not say how the ensemble is formed. The mean of the models' probabilities comes
 first; the mean of log-probabilities, the majority of votes (ties to the lower class number), and
@@ -82,13 +83,15 @@ class Scores:
         clients: each client's model on its own samples.
         pooled: each client's model on everybody's test samples; NaN where there is no model.
         new: the ensemble on everybody's test samples.
-        external: the ensemble on the samples held out, if any.
+        external: the ensemble on the samples of the group that takes no part, if there is one.
+        outside: each client's model on these; NaN where there is no model, or there are no samples.
     """
 
     clients: ClientScores
     pooled: Float[np.ndarray, " clients"]
     new: EnsembleScore
     external: EnsembleScore | None
+    outside: Float[np.ndarray, " clients"]
 
 
 def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientScores:
@@ -111,14 +114,15 @@ def score_all(problem: Problem, federation: Federation, run: Run) -> Scores:
     jobs = jobs_for(federation, [users[0] for users in groups], federation.round)
     tests = [_Test(job, tuple(users)) for job, users in zip(jobs, groups, strict=True)]
     tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
-    values = np.full((3, len(problem.clients)), np.nan)
+    values, single = (np.full((2, len(problem.clients)), np.nan) for _ in range(2))
 
     def states() -> Iterator[Packed]:
         everything = nothing_private(federation.shared)
         for users, answer in zip(groups, run(_answer, tests), strict=True):
-            for tally, logits in zip(tallies, answer.logits, strict=True):
+            for row, (tally, logits) in enumerate(zip(tallies, answer.logits, strict=True)):
                 tally.add(logits)
-            values[:2, users], values[2, users] = answer.accuracy, tallies[0].single[-1]
+                single[row, users] = tally.single[-1]
+            values[:, users] = answer.accuracy
             yield upload(load(answer.state), everything)
 
     weights = [float(sum(len(problem.clients[client]) for client in users)) for users in groups]
@@ -126,7 +130,7 @@ def score_all(problem: Problem, federation: Federation, run: Run) -> Scores:
     (averaged,) = run(_logits_of_state, [state_bytes(mean)])
     new, *external = (tally.score(one) for tally, one in zip(tallies, averaged, strict=True))
     clients = ClientScores(own=values[0], validation=values[1])
-    return Scores(clients, values[2], new, external[0] if external else None)
+    return Scores(clients, single[0], new, external[0] if external else None, single[1])
 
 
 def _users(problem: Problem, federation: Federation) -> list[list[int]]:

@@ -1,30 +1,46 @@
 """What the three heads of FedHiP achieve: L_k, G and P_k on each client's and on all test samples.
 
-:func:`evaluate` counts, :func:`metrics` and :func:`table` tell.
+Where a group takes no part (:mod:`pfl.external`), they are tested on its samples too, each client's
+head and the ensemble of all. The numbers are told by :mod:`pfl.evaluation_report`.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
 from pfl.clients import Clients, Deal
 from pfl.errors import InputError
+from pfl.external import common_test
 from pfl.features import Features
+from pfl.head_ensemble import HeadEnsemble, averages
 from pfl.heads import Heads
 from pfl.index import Index
-from pfl.metrics import accuracy, summarize
+from pfl.metrics import accuracy
 from pfl.rows import check_same_run
-from pfl.scoring import Hits, score, score_shared
-from pfl.selection.candidates import Candidate, Family
-from pfl.tables import DIGITS, csv_text
+from pfl.scoring import HeadRange, Hits, score, score_shared
+from pfl.selection.candidates import Candidate
 from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
 BLOCK_BYTES = 1 << 27
-CHOICE = ("family", "alpha", "beta", "rho")  # of a client's personalized head
+
+# Features, labels and owners of some samples.
+_Block = tuple[Float32[np.ndarray, "n m"], Int[np.ndarray, " n"], Int[np.ndarray, " n"]]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Accuracy of one kind of head on samples that are no client's in particular.
+
+    Attributes:
+        each: of each client's head, NaN where it left.
+        ensemble: of all of them together.
+    """
+
+    each: Float[np.ndarray, " clients"]
+    ensemble: HeadEnsemble
 
 
 @dataclass(frozen=True)
@@ -36,14 +52,16 @@ class Evaluation:
         chosen: the family and parameters of each client's personalized head, None where it left.
         local_beta: β of each client's local head, NaN where it left.
         own: accuracy of each client's head on its own test samples, NaN where it has none or left.
-        pooled: accuracy of each client's head on all test samples, NaN where it left.
+        pooled: on all test samples of the groups that take part.
+        external: on all samples of the group that takes no part; nothing where all do.
     """
 
     clients: Clients
     chosen: tuple[Candidate | None, ...]
     local_beta: Float[np.ndarray, " clients"]
     own: dict[str, Float[np.ndarray, " clients"]]
-    pooled: dict[str, Float[np.ndarray, " clients"]]
+    pooled: dict[str, Together]
+    external: dict[str, Together]
 
     @property
     def stayed(self) -> Bool[np.ndarray, " clients"]:
@@ -64,13 +82,13 @@ def evaluate(
     heads: Heads,
     threads: int = 1,
 ) -> Evaluation:
-    """Score every head on every test sample, reading the features once, in blocks.
+    """Score every head on every test sample, reading features in blocks.
 
     Own and pooled accuracy come from the same predictions, see :mod:`pfl.scoring`.
 
     Args:
         index: labels and splits.
-        clients: who holds which test samples.
+        clients: who holds which test samples, and which are external.
         features: all features.
         head: the global head G.
         heads: L_k and P_k of every client.
@@ -79,26 +97,82 @@ def evaluate(
     Raises:
         InputError: the inputs belong to different runs, or there are no test samples.
     """
-    count = clients.test.clients
-    shape = (count, features.m, len(index.classes))
-    _check(index, features, head.shape, heads.shape, shape)
+    common = common_test(index, clients)
+    shape = (clients.test.clients, features.m, len(index.classes))
+    _check(index, common, features, head.shape, heads.shape, shape)
     check_same_run(features, index, clients.test)
-    hits = {name: Hits.zero(count) for name in HEADS}
-    of_clients = {LOCAL: heads.local, PERSONALIZED: heads.personalized}
-    for rows, label, owner in _test_blocks(index, clients.test, features):
-        hits[GLOBAL] += score_shared(rows, label, owner, head, count)
-        for name, source in of_clients.items():
-            hits[name] += score(rows, label, owner, source, (count, shape[2]), threads)
     chosen, local = heads.chosen, heads.chosen_local
     stayed = _stayed(chosen)
-    own, everybody = (np.where(stayed, n, 0) for n in (clients.test.sizes, index.test.sum()))
+    samples = np.where(stayed, clients.train.sizes, 0)
+    kinds = {GLOBAL: _Kind(None, np.stack([head, head]).astype(np.float32))}
+    for name, source in ((LOCAL, heads.local), (PERSONALIZED, heads.personalized)):
+        kinds[name] = _Kind(source, averages(source, samples, stayed, shape[1:]))
+    external = np.zeros(len(common), bool)
+    external[clients.external] = True
+    found, outside = (
+        _count(kinds, _blocks(index, clients.test, features, mask), shape, stayed, threads)
+        for mask in (common, external)
+    )
+    tested = np.where(stayed, clients.test.sizes, 0)
     return Evaluation(
         clients,
         chosen,
         np.array([math.nan if one is None else one.beta for one in local]),
-        {name: accuracy(hit.own, own) for name, hit in hits.items()},
-        {name: accuracy(hit.pooled, everybody) for name, hit in hits.items()},
+        {name: accuracy(found[name].hits.own, tested) for name in HEADS},
+        {name: found[name].together(int(common.sum()), stayed) for name in HEADS},
+        {name: outside[name].together(len(clients.external), stayed) for name in HEADS}
+        if len(clients.external)
+        else {},
     )
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The heads of one kind: each client's, or None where all have the first of the averages."""
+
+    heads: HeadRange | None
+    averages: Float32[np.ndarray, "2 m d"]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Correct predictions of one kind of head: each client's, and the two averages'."""
+
+    hits: Hits
+    averaged: Hits
+
+    def together(self, samples: int, stayed: Bool[np.ndarray, " clients"]) -> Together:
+        """What they are of so many samples."""
+        mean, weighted = (self.averaged.pooled / samples).tolist()
+        ensemble = HeadEnsemble(mean, self.hits.voted / samples, weighted)
+        return Together(accuracy(self.hits.pooled, np.where(stayed, samples, 0)), ensemble)
+
+
+def _count(
+    kinds: Mapping[str, _Kind],
+    blocks: Iterator[_Block],
+    shape: tuple[int, int, int],
+    stayed: Bool[np.ndarray, " clients"],
+    threads: int,
+) -> dict[str, _Found]:
+    """Correct predictions of each kind of head on the samples of all blocks."""
+    clients, _, classes = shape
+    found = {name: _Found(Hits.zero(clients), Hits.zero(2)) for name in kinds}
+    for rows, label, owner in blocks:
+        for name, kind in kinds.items():
+            if kind.heads is None:
+                hits = score_shared(rows, label, owner, kind.averages[0], clients)
+            else:
+                where = (clients, classes)
+                hits = score(rows, label, owner, kind.heads, where, threads, stayed)
+            averaged = score(rows, label, owner, _array(kind.averages), (2, classes))
+            before = found[name]
+            found[name] = _Found(before.hits + hits, before.averaged + averaged)
+    return found
+
+
+def _array(heads: Float32[np.ndarray, "k m d"]) -> HeadRange:
+    return lambda start, stop: heads[start:stop]
 
 
 def _stayed(chosen: Sequence[Candidate | None]) -> Bool[np.ndarray, " clients"]:
@@ -108,12 +182,13 @@ def _stayed(chosen: Sequence[Candidate | None]) -> Bool[np.ndarray, " clients"]:
 
 def _check(
     index: Index,
+    common: Bool[np.ndarray, " n"],
     features: Features,
     shared: tuple[int, ...],
     own: tuple[int, int, int],
     expected: tuple[int, int, int],
 ) -> None:
-    if not index.test.any():
+    if not common.any():
         raise InputError(
             "The data have no test samples, so there is no accuracy to measure: give prepare data "
             "with a test split, or a test-fraction above 0."
@@ -127,74 +202,18 @@ def _check(
         )
 
 
-def _test_blocks(
-    index: Index, test: Deal, features: Features
-) -> Iterator[tuple[Float32[np.ndarray, "n m"], Int[np.ndarray, " n"], Int[np.ndarray, " n"]]]:
-    """Yield features, labels and owners of the test samples, block by block."""
+def _blocks(
+    index: Index, test: Deal, features: Features, wanted: Bool[np.ndarray, " n"]
+) -> Iterator[_Block]:
+    """Yield features, labels and owners of the wanted samples, block by block."""
+    if not wanted.any():
+        return
     owner = np.full(len(index.label), -1, np.int64)
     owner[test.sample] = np.repeat(np.arange(test.clients), test.sizes)
     size = max(1, BLOCK_BYTES // (4 * features.m))
-    first = int(np.argmax(index.test))
+    first = int(np.argmax(wanted))
     for start in range(first, len(features), size):
         stop = min(start + size, len(features))
-        chosen = index.test[start:stop]
+        chosen = wanted[start:stop]
         rows = features.rows(start, stop, chosen).astype(np.float32)
         yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
-
-
-def metrics(result: Evaluation) -> dict[str, Any]:
-    """Few numbers for all clients together, fit for JSON: rounded, null where unknown.
-
-    Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
-    :class:`pfl.metrics.Summary`, and ``global-test``, the mean over clients of the accuracy on all
-    test samples. ``families`` counts the clients whose personalized head is of each family. All
-    numbers but ``clients-left-out`` are of the clients that did not leave.
-    """
-    samples, stayed = result.tested, result.stayed
-    told: dict[str, Any] = {}
-    for name, values in result.own.items():
-        summary = summarize(values, samples)
-        told[name] = {
-            "mean": _rounded(summary.mean),
-            "weighted": _rounded(summary.weighted),
-            "std": _rounded(summary.std),
-            "worst-decile": _rounded(summary.worst_decile),
-            "global-test": _rounded(float(result.pooled[name][stayed].mean())),
-        }
-    families = [one.family for one in result.chosen if one is not None]
-    told["families"] = {name.value: families.count(name) for name in Family if name in families}
-    told["clients"] = int(stayed.sum())
-    told["clients-without-test"] = int((samples[stayed] == 0).sum())
-    told["clients-left-out"] = int((~stayed).sum())
-    return told
-
-
-def brief(told: Mapping[str, Any]) -> dict[str, object]:
-    """Of :func:`metrics` the mean of each kind of head alone: few columns for `dvc exp show`."""
-    return {"fedhip": {name: told[name]["mean"] for name in HEADS}}
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, DIGITS)
-
-
-def table(result: Evaluation) -> str:
-    """One line of CSV a client; an unknown accuracy and a parameter not used are empty cells.
-
-    Of a client that left only the samples are told.
-    """
-    train, test = result.clients.train, result.clients.test
-    names = list(result.own)
-    header = ["client", "train", "test", "classes", *CHOICE, "local-beta", *names]
-    header += [f"global-test:{name}" for name in names]
-    columns = [
-        range(train.clients),
-        train.sizes.tolist(),
-        test.sizes.tolist(),
-        (train.count > 0).sum(1).tolist(),
-        *([getattr(one, name, math.nan) for one in result.chosen] for name in CHOICE),
-        result.local_beta.tolist(),
-        *(result.own[name].tolist() for name in names),
-        *(result.pooled[name].tolist() for name in names),
-    ]
-    return csv_text(header, zip(*columns, strict=True))

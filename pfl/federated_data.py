@@ -12,6 +12,7 @@ from torch import Tensor
 from pfl.client_data import ClientData, TestData, View
 from pfl.clients import Clients
 from pfl.errors import InputError
+from pfl.external import common_test
 from pfl.index import Index
 from pfl.shares import portion
 from pfl.streams import stream
@@ -22,16 +23,14 @@ ViewOf = Callable[[Iterable[Tensor]], View]
 
 @dataclass(frozen=True)
 class Holdout:
-    """What is kept from training.
+    """What clients keep from training.
 
     Attributes:
         validation_fraction: share in [0, 1) of each client's training samples, rounded down.
-        external_group: name of a group that no client trains with, empty for none.
         seed: of the choice of validation samples.
     """
 
     validation_fraction: float
-    external_group: str
     seed: int
 
 
@@ -57,29 +56,27 @@ def federate(
     clients' training samples alone.
 
     Raises:
-        InputError: nobody has training samples, there are no test samples, or the group held out
-            does not exist.
+        InputError: nobody has training samples, or there are no test samples.
     """
-    external = _external(index, holdout.external_group)
-    training, validation = _parts(held, external, holdout)
-    test = np.flatnonzero(index.test & ~external)
+    training, validation = _parts(held, holdout)
+    test = np.flatnonzero(common_test(index, held))
     if not any(len(rows) for rows in training) or not len(test):
         what = "test" if any(len(rows) for rows in training) else "training"
         raise InputError(
             f"There are no {what} samples left: give prepare data with such samples, or choose "
-            "another external-group or validation-fraction."
+            "a smaller validation-fraction."
         )
     view = view_of(stored[torch.from_numpy(rows)] for rows in training if len(rows))
     label = torch.from_numpy(index.label.astype(np.int64))
     everything = ClientData(stored, label, view)
-    own = [rows[~external[rows]] for rows in map(held.test.of, range(held.test.clients))]
+    own = map(held.test.of, range(held.test.clients))
     return FederatedData(
         tuple(_take(everything, rows) for rows in training),
         TestData(
             validation=tuple(_take(everything, rows) for rows in validation),
             pooled=_take(everything, test),
             own=tuple(torch.from_numpy(np.searchsorted(test, rows)) for rows in own),
-            external=_take(everything, np.flatnonzero(external)) if external.any() else None,
+            external=_take(everything, held.external) if len(held.external) else None,
         ),
         len(index.classes),
     )
@@ -89,26 +86,11 @@ def _take(everything: ClientData, rows: Int[np.ndarray, " m"]) -> ClientData:
     return everything.take(torch.from_numpy(rows))
 
 
-def _external(index: Index, name: str) -> np.ndarray:
-    """Mask of the samples of the group held out."""
-    if not name:
-        return np.zeros(len(index.label), bool)
-    if name not in index.groups:
-        raise InputError(
-            f"The external-group is '{name}', which is no group of these data: choose one of "
-            f"{', '.join(index.groups)}, or leave it empty."
-        )
-    return np.equal(index.group, index.groups.index(name))
-
-
-def _parts(
-    held: Clients, external: np.ndarray, holdout: Holdout
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _parts(held: Clients, holdout: Holdout) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Training and validation samples of each client, in ascending order."""
     training, validation = [], []
     for client in range(held.train.clients):
-        rows = held.train.of(client)
-        rows = np.sort(rows[~external[rows]])
+        rows = np.sort(held.train.of(client))
         generator = stream(holdout.seed, "validation", client)
         order = torch.randperm(len(rows), generator=generator).numpy()
         cut = math.floor(portion(len(rows), holdout.validation_fraction))

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from pfl import schemes
 from pfl.apportion import follow
 from pfl.clients import Clients, deal
+from pfl.external import inside, outside
 from pfl.index import Index
 
 
@@ -33,6 +34,7 @@ class Settings:
         concentration: of the Dirichlet (``dirichlet`` and ``quantity``).
         classes_per_client: at most so many (``pathological``).
         min_samples: training samples that every client has at least.
+        external_group: name of a group whose samples no client gets; empty for none.
     """
 
     scheme: Scheme
@@ -40,6 +42,7 @@ class Settings:
     concentration: float
     classes_per_client: int
     min_samples: int
+    external_group: str = ""
 
     def used(self) -> dict[str, str | int | float]:
         """Return the parameters that the scheme uses, by the names of their flags."""
@@ -52,12 +55,14 @@ class Settings:
             facts["concentration"] = self.concentration
         if self.scheme is Scheme.PATHOLOGICAL:
             facts["classes-per-client"] = self.classes_per_client
+        if self.external_group:
+            facts["external-group"] = self.external_group
         return facts
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """The training samples of an index."""
+    """Samples of one split that clients may get, and the groups that take part."""
 
     label: Int[np.ndarray, " n"]
     group: Int[np.ndarray, " n"]
@@ -84,6 +89,8 @@ _SCHEMES: dict[Scheme, Callable[[_Pool, Settings, np.random.Generator], np.ndarr
 def partition(index: Index, settings: Settings, rng: np.random.Generator) -> Clients:
     """Deal all training samples to K clients, and the test samples after them.
 
+    Samples of the external group are set aside first, and dealt to nobody.
+
     Each client's test set follows its own training distribution: of the test samples of class c it
     gets its share of the training samples of class c (within the same group when the scheme is
     ``natural``), rounded down or up without bias. Test samples of a class that nobody trains on
@@ -98,15 +105,21 @@ def partition(index: Index, settings: Settings, rng: np.random.Generator) -> Cli
         InputError: the parameters do not fit the data.
     """
     train_rng, test_rng = rng.spawn(2)
-    train, test = np.flatnonzero(index.train), np.flatnonzero(index.test)
-    pool = _Pool(index.label[train], index.group[train], index.groups)
+    aside = outside(index, settings.external_group)
+    train, test = np.flatnonzero(index.train & ~aside), np.flatnonzero(index.test & ~aside)
+    pool, tests = (_pool(index, rows, settings.external_group) for rows in (train, test))
     owner = _SCHEMES[settings.scheme](pool, settings, train_rng)
     clients, classes = settings.clients, len(index.classes)
-    training = deal(owner, train, index.label[train], clients, classes)
-    blocks = len(index.groups) if settings.scheme is Scheme.NATURAL else 1
-    block = index.group[test] if blocks > 1 else np.zeros(len(test), np.int64)
-    owner = deal_test(training.count, index.label[test], block, blocks, test_rng)
-    return Clients(training, deal(owner, test, index.label[test], clients, classes))
+    training = deal(owner, train, pool.label, clients, classes)
+    blocks = len(tests.groups) if settings.scheme is Scheme.NATURAL else 1
+    block = tests.group if blocks > 1 else np.zeros(len(test), np.int64)
+    owner = deal_test(training.count, tests.label, block, blocks, test_rng)
+    dealt = deal(owner, test, tests.label, clients, classes)
+    return Clients(training, dealt, np.flatnonzero(aside))
+
+
+def _pool(index: Index, rows: Int[np.ndarray, " n"], external_group: str) -> _Pool:
+    return _Pool(index.label[rows], *inside(index.group[rows], index.groups, external_group))
 
 
 def deal_test(

@@ -9,23 +9,32 @@ from rich.table import Table
 from pfl.display import UNKNOWN, table
 from pfl.reports import number_at
 from pfl.vocabulary import (
+    CLIENT_MEAN,
+    EXTERNAL_EACH,
+    EXTERNAL_TEST,
     GLOBAL,
     GLOBAL_TEST,
     HEADS,
     LOCAL,
     LOCAL_TEST,
+    MEAN_SCORE,
     NEW_TEST,
     PERSONALIZED,
     UPLOAD_BYTES,
 )
 
 SYMBOLS = {LOCAL: "local L_k", GLOBAL: "global G", PERSONALIZED: "personalized P_k"}
-COLUMNS = {
-    "mean": "mean",
-    "weighted": "weighted",
-    "std": "std",
-    "worst-decile": "worst decile",
-    GLOBAL_TEST: GLOBAL_TEST,
+# Heading and place of what is shown of each head, and of what only an external test gives.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "mean": ("mean",),
+    "weighted": ("weighted",),
+    "std": ("std",),
+    "worst decile": ("worst-decile",),
+    GLOBAL_TEST: (GLOBAL_TEST,),
+}
+EXTERNAL_COLUMNS: dict[str, tuple[str, ...]] = {
+    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_SCORE),
+    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
 }
 
 
@@ -35,11 +44,20 @@ def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
     Raises:
         InputError: a number is missing.
     """
+    columns = COLUMNS | (EXTERNAL_COLUMNS if _has_external(metrics) else {})
     rows = [
-        [SYMBOLS[head], *(_percent(number_at(path, metrics, (head, name))) for name in COLUMNS)]
+        [
+            SYMBOLS[head],
+            *(_percent(number_at(path, metrics, (head, *place))) for place in columns.values()),
+        ]
         for head in HEADS
     ]
-    return table("FedHiP: accuracy in %", ["head", *COLUMNS.values()], rows)
+    return table("FedHiP: accuracy in %", ["head", *columns], rows)
+
+
+def _has_external(metrics: Mapping[str, Any]) -> bool:
+    """Whether a group takes no part."""
+    return any(metrics[head].get(EXTERNAL_TEST) for head in HEADS if head in metrics)
 
 
 def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
@@ -55,6 +73,11 @@ def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
         f"{clients} clients. {GLOBAL_TEST}: accuracy of their heads on all test samples, mean over "
         "all clients; other columns: on the clients' own test samples."
     )
+    if _has_external(metrics):
+        note += (
+            f" {EXTERNAL_TEST}: on the group that takes no part, all heads together by mean score; "
+            f"{EXTERNAL_EACH}: each client's head there, mean over all clients."
+        )
     if missing:
         holders = "1 client holds" if missing == 1 else f"{missing} clients hold"
         note = f"{note} {holders} none: in {GLOBAL_TEST} only."
@@ -106,5 +129,7 @@ COMPARED: dict[str, tuple[str, Callable[[float | None], str]]] = {
     LOCAL_TEST: (LOCAL_TEST, _percent),
     GLOBAL_TEST: (GLOBAL_TEST, _percent),
     NEW_TEST: (NEW_TEST, _percent),
+    EXTERNAL_TEST: (EXTERNAL_TEST, _percent),
+    EXTERNAL_EACH: (EXTERNAL_EACH, _percent),
     UPLOAD_BYTES: ("upload MiB", _mebibytes),
 }

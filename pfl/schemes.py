@@ -119,14 +119,14 @@ def clients_per_group(clients: int, groups: int) -> int:
     """
     if groups < 2:
         raise InputError(
-            "The scheme 'natural' needs data with groups, and these samples form a single one: "
-            "choose another scheme, or data whose folders or arrays name the groups."
+            "The scheme 'natural' needs data with groups, and the clients' samples form a single "
+            "one: choose another scheme, or data whose folders or arrays name the groups."
         )
     if clients % groups:
         raise InputError(
-            f"The scheme 'natural' needs a multiple of {groups} clients because the data have "
-            f"{groups} groups: set clients to {groups * max(1, round(clients / groups))} "
-            f"instead of {clients}."
+            f"The scheme 'natural' needs a multiple of {groups} clients because the clients' "
+            f"samples form {groups} groups: set clients to "
+            f"{groups * max(1, round(clients / groups))} instead of {clients}."
         )
     return clients // groups
 

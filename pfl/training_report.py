@@ -7,12 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from pfl.clients import Clients
-from pfl.ensemble import EnsembleScore
+from pfl.ensemble import EnsembleScore, Scores
 from pfl.experiment import Result, Row
 from pfl.metrics import summarize
 from pfl.rounds import Problem
 from pfl.tables import DIGITS, csv_text
 from pfl.vocabulary import (
+    CLIENT_MEAN,
     EXTERNAL_TEST,
     GLOBAL_TEST,
     LOCAL_TEST,
@@ -50,6 +51,8 @@ def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
         LOCAL_TEST: scores.clients.own.tolist(),
         GLOBAL_TEST: scores.pooled.tolist(),
     }
+    if scores.external is not None:
+        columns[EXTERNAL_TEST] = scores.outside.tolist()
     return csv_text(list(columns), zip(*columns.values(), strict=True))
 
 
@@ -58,7 +61,8 @@ def metrics(problem: Problem, result: Result) -> dict[str, object]:
 
     ``local-test``, ``global-test`` and ``validation`` have ``mean``, ``weighted``, ``std`` and
     ``worst-decile`` of :class:`pfl.metrics.Summary`; ``new-test`` and ``external-test`` the kinds
-    of :class:`pfl.ensemble.EnsembleScore`. Unknown is null.
+    of :class:`pfl.ensemble.EnsembleScore`, and the latter ``client-mean``, the mean over clients of
+    each one's own model. Unknown is null.
     """
     tests, scores = problem.tests, result.scores
     own = [len(rows) for rows in tests.own]
@@ -71,7 +75,7 @@ def metrics(problem: Problem, result: Result) -> dict[str, object]:
         LOCAL_TEST: _summary(scores.clients.own, own),
         GLOBAL_TEST: _summary(scores.pooled, everybody),
         NEW_TEST: _ensemble(scores.new),
-        EXTERNAL_TEST: None if scores.external is None else _ensemble(scores.external),
+        EXTERNAL_TEST: _external(scores),
         VALIDATION: _summary(scores.clients.validation, held_back) if any(held_back) else None,
         UPLOAD_BYTES: int(sum(row[UPLOAD_BYTES] for row in result.history)),
         "clients": len(own),
@@ -84,6 +88,13 @@ def _summary(values: Float[np.ndarray, " clients"], samples: list[int]) -> dict[
     """Summary over the clients that have both a model and such samples."""
     counted = np.where(np.isnan(values), 0, np.asarray(samples))
     return _kebab(asdict(summarize(values, counted)))
+
+
+def _external(scores: Scores) -> dict[str, float | None] | None:
+    if scores.external is None:
+        return None
+    mean = {CLIENT_MEAN: float(np.nanmean(scores.outside))}
+    return _ensemble(scores.external) | _kebab(mean)
 
 
 def _ensemble(score: EnsembleScore) -> dict[str, float | None]:

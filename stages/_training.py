@@ -34,7 +34,6 @@ Weights = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay."
 Fraction = Annotated[float, Option(min=0.0, max=1.0, help="Share of clients a round, above 0.")]
 Lost = Annotated[float, Option(min=0.0, max=1.0, help="Chance that a client is lost, below 1.")]
 Kept = Annotated[float, Option(min=0.0, max=1.0, help="Training share for validation, below 1.")]
-Group = Annotated[str, Option(help="Name of a group held out for the external test, or empty.")]
 Every = Annotated[int, Option(min=1, help="Rounds between tests of the clients' own models.")]
 Place = Annotated[Device, Option(help="auto, cpu or cuda.")]
 Scratch = Annotated[Path, Option(help="Folder for unfinished work, which a rerun takes up.")]

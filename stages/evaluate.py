@@ -9,8 +9,9 @@ import typer
 from pfl.artifacts import recorded_sha256, write_text
 from pfl.clients import read_clients
 from pfl.cores import cores
-from pfl.evaluation import Evaluation, brief, metrics, table
+from pfl.evaluation import Evaluation
 from pfl.evaluation import evaluate as measure
+from pfl.evaluation_report import brief, metrics, table
 from pfl.figures import draw_accuracy, draw_gain
 from pfl.heads import open_heads
 from pfl.index import read_index

@@ -12,7 +12,6 @@ from stages._training import (
     Epochs,
     Every,
     Fraction,
-    Group,
     Input,
     Kept,
     Lost,
@@ -48,8 +47,8 @@ def heads(
     clients_file: Input, report: Report, out: Models, rounds: Rounds, epochs: Epochs,
     batch_size: Batch, learning_rate_decay: Decay, momentum: Momentum, nesterov: Nesterov,
     weight_decay: Weights, fraction: Fraction, client_dropout: Lost, validation_fraction: Kept,
-    external_group: Group, evaluate_every: Every, device: Place, project: Project, lift: Lift,
-    norm: Norm, seed: ViewSeed, scratch: Scratch = Path(".scratch"),
+    evaluate_every: Every, device: Place, project: Project, lift: Lift, norm: Norm, seed: ViewSeed,
+    scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' heads in federated rounds and test them after the last one.
 
@@ -70,7 +69,7 @@ def heads(
         lr_decay=learning_rate_decay, momentum=momentum, nesterov=nesterov,
         weight_decay=weight_decay, fraction=fraction, client_dropout=client_dropout, bf16=False,
     )  # fmt: skip
-    holdout = Holdout(validation_fraction, external_group, run_seed)
+    holdout = Holdout(validation_fraction, run_seed)
     seen = view(project, lift, norm, seed)
     held, data = _load(features, seen, index, clients_file, holdout)
     problem = head_problem(chosen, training, data, training_device(device.value))

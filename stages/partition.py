@@ -43,13 +43,19 @@ def partition(
     min_samples: Annotated[
         int, typer.Option(min=1, help="Training samples that every client has at least.")
     ],
+    external_group: Annotated[
+        str,
+        typer.Option(help="Name of a group that is no client's but the external test, or empty."),
+    ],
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")
     ],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)
-    settings = Settings(scheme, clients, concentration, classes_per_client, min_samples)
+    settings = Settings(
+        scheme, clients, concentration, classes_per_client, min_samples, external_group
+    )
     held = split(samples, settings, np.random.default_rng(seed))
     facts = settings.used() | {"seed": seed}
     write_clients(clients_file, held, facts | {"index-sha256": samples.sha256})

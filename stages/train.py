@@ -16,7 +16,6 @@ from stages._training import (
     Epochs,
     Every,
     Fraction,
-    Group,
     Input,
     Kept,
     Lost,
@@ -57,8 +56,8 @@ def train(
     clients_file: Input, report: Report, out: Models, network: Network, image_size: Size,
     augment: Augment, rounds: Rounds, epochs: Epochs, batch_size: Batch, learning_rate: Rate,
     learning_rate_decay: Decay, momentum: Momentum, nesterov: Nesterov, weight_decay: Weights,
-    fraction: Fraction, client_dropout: Lost, validation_fraction: Kept, external_group: Group,
-    evaluate_every: Every, precision: Runs, device: Place, scratch: Scratch = Path(".scratch"),
+    fraction: Fraction, client_dropout: Lost, validation_fraction: Kept, evaluate_every: Every,
+    precision: Runs, device: Place, scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' models in federated rounds and test them after the last one.
 
@@ -77,7 +76,7 @@ def train(
         bf16=precision is Precision.bf16,
     )  # fmt: skip
     values = read_section(settings)
-    holdout = Holdout(validation_fraction, external_group, seed)
+    holdout = Holdout(validation_fraction, seed)
     held, data = _load(images, index, clients_file, image_size, holdout, augment)
     problem = _problem(method, values, network, training, data, training_device(device.value))
     facts = {"method": method, "settings": values, "network": network, "image-size": image_size,

@@ -53,6 +53,21 @@ def row(done, name):
     return next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == [name])
 
 
+def test_external_tests_are_columns_where_a_group_takes_no_part(report, comparison):
+    external = {"mean-score": 0.61, "vote": 0.5, "weight-average": 0.5, "client-mean": 0.42}
+    heads = {head: METRICS[head] | {"external-test": external} for head in ("local", "global")}
+    heads["personalized"] = METRICS["personalized"] | {"external-test": external}
+    (report / "metrics.json").write_text(json.dumps(METRICS | heads))
+    measures = {"external-test": {"mean": 0.33, "std": None}}
+    measures["external-test:client-mean"] = {"mean": 0.22, "std": None}
+    rows = {name: row | measures for name, row in COMPARISON.items()}
+    (comparison / "comparison.json").write_text(json.dumps(rows))
+    done = run(report, comparison=comparison)
+    assert row(done, "local")[-2:] == ["61.0", "42.0"]
+    assert {"33.0", "22.0"} <= set(row(done, "fedavg"))
+    assert "takes no part" in done.stdout
+
+
 def test_results_show_every_head_and_where_the_files_are(report):
     done = run(report)
     assert done.exit_code == 0

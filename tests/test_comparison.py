@@ -21,6 +21,7 @@ from pfl.errors import InputError
 from pfl.vocabulary import HEADS
 
 ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
+OUTSIDE = (*ENSEMBLE, "client-mean")
 
 
 def run_metrics(value, external=False, validation=None):
@@ -28,7 +29,7 @@ def run_metrics(value, external=False, validation=None):
         "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
         "global-test": {"mean": value / 4},
         "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
-        "external-test": dict.fromkeys(ENSEMBLE, value / 3) if external else None,
+        "external-test": dict.fromkeys(OUTSIDE, value / 3) if external else None,
         "validation": validation and {"mean": validation},
         "upload-bytes": 1000,
     }
@@ -47,6 +48,8 @@ def reports(tmp_path):
             (folder / "rounds.csv").write_text(f"round,local-test\n1,\n2,{value or 0.7}\n")
     (tmp_path / "fedhip").mkdir()
     head = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8, "global-test": None}
+    together = {"mean-score": 0.8, "vote": 0.7, "weight-average": 0.6}
+    head |= {"new-test": together, "external-test": None}
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(dict.fromkeys(HEADS, head)))
     return tmp_path
 
@@ -65,7 +68,11 @@ def test_means_and_deviations_are_over_the_runs(reports):
     assert table["local"]["external-test"] == {"mean": None, "std": None}
     assert table["local"]["validation"] == {"mean": 0.7, "std": 0.0}
     assert table["fedhip:global"]["local-test"] == {"mean": 0.9, "std": None}
-    assert table["fedhip:local"]["new-test"] == {"mean": None, "std": None}
+    assert table["fedhip:local"]["new-test"] == {"mean": 0.8, "std": None}
+    assert table["fedhip:local"]["new-test:vote"]["mean"] == 0.7
+    assert table["fedhip:local"]["new-test:mean-log-probability"]["mean"] is None
+    assert table["fedavg"]["external-test:client-mean"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
+    assert table["fedhip:local"]["external-test"]["mean"] is None
     assert [row["seeds"] for row in table.values()] == [3, 3, 1, 1, 1]
 
 
@@ -174,4 +181,7 @@ def test_uploads_are_added_up_in_mebibytes():
 
 def test_the_summary_has_the_mean_of_each_trained_method(reports):
     told = json.loads(summary_json(gather(reports)))
-    assert told == {"trained": {"fedavg": 0.5, "local": 0.7}}
+    external = {"fedavg": round(0.5 / 3, 6), "local": None}
+    assert told == {"trained": {"fedavg": 0.5, "local": 0.7}, "trained-external": external}
+    alone = json.loads(summary_json(gather(reports, ("local",))))
+    assert alone == {"trained": {"local": 0.7}}

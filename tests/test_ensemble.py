@@ -62,7 +62,8 @@ def test_scores_are_those_of_a_plain_loop(make):
         assert clients.own[client] == right(probabilities(model, own), own)
         kept = tests.validation[client]
         assert clients.validation[client] == right(probabilities(model, kept), kept)
-        assert ensembles.pooled[client] == right(probabilities(model, tests.pooled), tests.pooled)
+        for data, each in ((tests.pooled, ensembles.pooled), (tests.external, ensembles.outside)):
+            assert each[client] == right(probabilities(model, data), data)
     for data, score in ((tests.pooled, ensembles.new), (tests.external, ensembles.external)):
         each = [probabilities(model, data) for _, model in models(of, federation)]
         assert score.mean_probability == right(sum(each), data)
@@ -82,6 +83,7 @@ def test_who_has_no_samples_has_no_score():
     assert np.isnan(ensembles.pooled).tolist() == [False, False, True, False, False]
     assert able_clients(of) == ABLE
     assert ensembles.external is None
+    assert np.isnan(ensembles.outside).all()
 
 
 def test_one_shared_model_is_its_own_ensemble():

@@ -13,7 +13,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import Array, Context, RecordDict
 
-from pfl.clients import read_clients
+from pfl.clients import read_clients, write_clients
 from pfl.errors import InputError
 from pfl.features import open_features, write_features
 from pfl.flower.server_app import main
@@ -159,6 +159,31 @@ def test_the_report_has_the_pipelines_accuracy(pipeline, tmp_path):
             expected = found.mean() if len(rows) else np.nan
             np.testing.assert_allclose(table["personalized"][client], expected, atol=1e-6)
     assert reports(tmp_path)["clients-without-test"] == 1
+
+
+def test_a_simulation_tests_on_the_group_that_takes_no_part(pipeline, tmp_path):
+    """The sums do not know it, and each client's head is right on it as often as a loop counts."""
+    data, out = shutil.copytree(pipeline, tmp_path / "data"), tmp_path / "out"
+    index, held = read_index(data / "index.h5"), read_clients(data / "clients.h5")
+    dealt = np.concatenate([held.train.sample, held.test.sample])
+    external = np.setdiff1d(np.arange(len(index.label)), dealt)
+    facts = {"index-sha256": index.sha256}
+    write_clients(data / "clients.h5", replace(held, external=external), facts)
+    run(data, out)
+    assert (out / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
+    table = np.genfromtxt(out / "per_client.csv", delimiter=",", names=True, deletechars="")
+    with open_features(data / "features.h5") as features:
+        rows = features.rows(0, len(features))[external].astype(np.float32)
+    for client in range(CLIENTS):
+        with h5py.File(out / f"client-{client}" / "heads.h5") as heads:
+            found = (rows @ heads["personalized"][0]).argmax(1) == index.label[external]
+        np.testing.assert_allclose(
+            table["external-test:personalized"][client], found.mean(), atol=1e-6
+        )
+    means = reports(out)["external-test"]
+    assert means["personalized"]["client-mean"] == pytest.approx(
+        table["external-test:personalized"].mean(), abs=1e-6
+    )
 
 
 def total_without(pipeline, out, client):

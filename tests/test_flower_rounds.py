@@ -28,7 +28,7 @@ ROUNDS = {
     "network": "lenet5", "image-size": "auto", "augment": True, "rounds": 3, "epochs": 1,
     "batch-size": 8, "learning-rate": 0.05, "learning-rate-decay": 0.9, "momentum": 0.9,
     "nesterov": True, "weight-decay": 0.0005, "fraction": 0.75, "client-dropout": 0.2,
-    "validation-fraction": 0.2, "external-group": "", "evaluate-every": 2, "precision": "fp32",
+    "validation-fraction": 0.2, "evaluate-every": 2, "precision": "fp32",
     "device": "cpu",
 }  # fmt: skip
 CD2 = {
@@ -226,7 +226,6 @@ def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message)
     [
         ({"fraction": 0.0}, r"rounds.fraction is 0.0: choose a number in \(0, 1\]"),
         ({"epochs": True}, r"rounds\.epochs is True: choose a whole number"),
-        ({"external-group": "x"}, "external-group"),
     ],
 )
 def test_parameters_are_checked_at_the_server(data, tmp_path, section, message):

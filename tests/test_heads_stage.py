@@ -104,7 +104,6 @@ def test_cores_change_nothing(call, tmp_path, monkeypatch):
     [
         ({"fraction": 0.0}, r"head-rounds\.fraction is 0\.0"),
         ({"settings": "params.yaml:heads.none"}, "section 'heads.none' of params.yaml"),
-        ({"external_group": "z"}, "external-group is 'z'"),
     ],
 )
 def test_what_cannot_work_is_told_and_leaves_no_output(call, tmp_path, changes, message):

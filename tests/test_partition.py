@@ -135,6 +135,7 @@ FLAGS = {
     "concentration": 0.5,
     "classes_per_client": 2,
     "min_samples": 3,
+    "external_group": "",
     "seed": 0,
 }
 
@@ -194,6 +195,7 @@ def test_refusal_is_one_sentence_and_leaves_the_artifacts_alone(folder):
         ("--concentration", "0", 2, "greater than or equal to|1e-06<=x"),  # by newer or older typer
         ("--scheme", "quantum", 2, "pathological"),
         ("--min-samples", "101", 1, "need 606 training samples, but the data have 600"),
+        ("--external-group", "x", 1, "no group of these data: choose one of group 0, group 1,"),
     ],
 )
 def test_command_refuses_a_wrong_flag(folder, flag, value, code, words):

@@ -19,16 +19,19 @@ def case(drawn):
     return rows, rng.integers(classes, size=n), rng.integers(-1, clients, size=n), heads
 
 
-def naive(rows, label, owner, heads):
+def naive(rows, label, owner, heads, voters):
     own, pooled = [], []
+    votes = [[0] * heads.shape[2] for _ in rows]
     for client, head in enumerate(heads):
         correct = []
-        for row, c in zip(rows.tolist(), label.tolist(), strict=True):
+        for row, c, cast in zip(rows.tolist(), label.tolist(), votes, strict=True):
             scores = [sum(f * w for f, w in zip(row, column, strict=True)) for column in head.T]
             correct.append(scores.index(max(scores)) == c)
+            cast[scores.index(max(scores))] += bool(voters[client])
         pooled.append(sum(correct))
         own.append(sum(hit for hit, k in zip(correct, owner, strict=True) if k == client))
-    return own, pooled
+    elected = [cast.index(max(cast)) for cast in votes]
+    return own, pooled, sum(e == c for e, c in zip(elected, label.tolist(), strict=True))
 
 
 def reader(heads):
@@ -42,10 +45,12 @@ def test_score_is_the_loop_over_clients_and_samples(drawn, threads, columns, blo
     scoring.BLOCK_COLUMNS, scoring.BLOCK_ROWS = columns, block
     try:
         shape = (len(heads), heads.shape[2])
-        hits = score(rows, label, owner, reader(heads), shape, threads)
+        voters = np.random.default_rng(drawn[-1]).integers(2, size=len(heads)).astype(bool)
+        hits = score(rows, label, owner, reader(heads), shape, threads, voters)
     finally:
         scoring.BLOCK_COLUMNS, scoring.BLOCK_ROWS = kept
-    assert (hits.own.tolist(), hits.pooled.tolist()) == naive(rows, label, owner, heads)
+    found = hits.own.tolist(), hits.pooled.tolist(), hits.voted
+    assert found == naive(rows, label, owner, heads, voters)
 
 
 @given(drawn=CASES)
@@ -56,6 +61,7 @@ def test_a_shared_head_scores_like_the_same_head_given_to_everybody(drawn):
     each = score(rows, label, owner, reader(same), (len(same), same.shape[2]))
     assert np.array_equal(shared.own, each.own)
     assert np.array_equal(shared.pooled, each.pooled)
+    assert shared.voted == each.voted
 
 
 @given(drawn=CASES, cut=st.integers(0, 30))
@@ -68,6 +74,7 @@ def test_hits_of_disjoint_samples_add(drawn, cut):
     whole = score(rows, label, owner, reader(heads), shape)
     assert np.array_equal(total.own, whole.own)
     assert np.array_equal(total.pooled, whole.pooled)
+    assert total.voted == whole.voted
 
 
 def test_the_unit_of_the_features_does_not_matter():

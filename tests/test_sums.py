@@ -88,6 +88,23 @@ def test_noiseless_data_do_not_end_in_rounding():
     assert np.isfinite(aggregate(moments(rows, labels, 3, 2.0**-8), beta).head).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_repeated_samples_do_not_lead_into_interpolation(seed):
+    """Where all samples are fitted and some are repeated, GCV vanishes with beta, falsely."""
+    rows, labels = noisy(seed, n=600, m=160)
+    order = np.random.default_rng(seed).permutation(600)
+    mine, others = order[:120], order[120:]
+    mine = np.sort(np.concatenate([mine, mine[:2]]))
+    shared = global_path(moments(rows[mine], labels[mine], 3, 2.0**-8))
+    largest = shared.spectrum.values.max()
+    least, chosen = decades(1e-8 * largest, largest, 10)[0], choose_beta(shared)
+    assert shared.gcv(least) < shared.gcv(chosen)
+    features = rows[others] / 256 @ shared.spectrum.vectors
+    targets = oracles.one_hot(labels[others], 3)
+    errors = [np.mean((targets - features @ shared.head(beta)) ** 2) for beta in (least, chosen)]
+    assert errors[1] < 0.5 * errors[0]
+
+
 def test_nothing_to_choose_from_is_a_sentence():
     with pytest.raises(InputError, match=r"set aggregate\.beta to a number"):
         choose_beta(global_path(Moments.zero(4, 2, 1.0)))

@@ -55,6 +55,11 @@ def test_every_experiment_counts_once_at_its_value(pairs):
     assert numbers == sorted(numbers)
 
 
+def test_external_tests_are_metrics_too():
+    found = experiment({"fedhip-external.local": 0.7, "trained-external.fedavg": 0.6})
+    assert found.metrics == {"fedhip-external.local": 0.7, "trained-external.fedavg": 0.6}
+
+
 def test_methods_that_the_parameter_does_not_touch_are_left_out():
     found = [made(1.0, 0.5), made(10.0, 0.6)]
     assert list(sweep(found, "personalize.alpha").series) == ["fedhip.local"]

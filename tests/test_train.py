@@ -123,16 +123,6 @@ def test_cores_change_nothing(call, tmp_path, monkeypatch):
     assert call("cd2-pfed", tmp_path / "other") == one
 
 
-def test_a_held_out_group_is_tested_and_not_trained(call):
-    files = call("local", external_group="y")
-    told = json.loads(files["metrics.json"])
-    assert told["external-test"]["mean-probability"] is not None
-    assert told["clients-without-training"] == 1
-    clients = list(csv.DictReader(files["per_client.csv"].decode().splitlines()))
-    assert clients[-1]["train"] == "0"
-    assert clients[-1]["local-test"] == ""
-
-
 def test_images_may_be_augmented_and_resized(call):
     plain, changed = call("local"), call("local", augment=True, image_size="12")
     assert plain["out.safetensors"] != changed["out.safetensors"]
@@ -151,7 +141,6 @@ def test_equal_runs_give_equal_bytes(call, tmp_path, precision):
         ({"client_dropout": 1.0}, r"rounds\.client-dropout is 1\.0"),
         ({"validation_fraction": 1.0}, r"rounds\.validation-fraction is 1\.0"),
         ({"network": "lenet6"}, "lenet5"),
-        ({"external_group": "z"}, "choose one of x, y"),
         ({"learning_rate": 1e30}, "diverged in round"),
         ({"settings": "params.yaml:train.none"}, "section 'train.none' of params.yaml"),
         ({"method": "fedsgd"}, "section 'train.fedsgd' of .*params.yaml"),

@@ -142,6 +142,30 @@ def test_false_content_under_a_right_checksum_is_found(project, schema, dataset,
     assert message in why
 
 
+def test_a_group_that_takes_no_part_is_no_fault_but_has_to_be_whole(tmp_path):
+    values = {
+        "prepare.differ": "blur",
+        "partition.scheme": "natural",
+        "partition.clients": 3,
+        "partition.external-group": "site 2",
+    }
+    folder = pipeline(tmp_path / "project", values)
+    done, found = verified(folder)
+    assert done.exit_code == 0, done.output
+    details = [row["detail"] for row in found["checks"] if row["check"] == "partition"]
+    assert "samples are external" in details[0]
+    assert "external-samples" in json.loads(
+        pfl("inspect", folder / "data/clients.h5", "--json").stdout
+    )
+    rewrite(folder / "data" / "clients.h5", "clients", "external", exchanged)
+    assert wrong(folder) == ("data/clients.h5", wrong(folder)[1])
+    assert "no whole group" in wrong(folder)[1]
+
+
+def exchanged(values):
+    values[0] += 1 if values[1] > values[0] + 1 else -1
+
+
 @pytest.mark.parametrize("name", ["metrics.json", "per_client.csv"])
 def test_reported_accuracies_that_the_heads_do_not_have_are_found(project, name):
     path = project / "reports" / "fedhip" / name

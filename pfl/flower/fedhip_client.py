@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from jaxtyping import Float
+from jaxtyping import Float, Int, Int16
 
-from pfl.features import Features
 from pfl.fedhip import Knowledge
 from pfl.flower.handshake import Hello
 from pfl.flower.parameters import head_settings, read_json, to_json
@@ -27,7 +26,7 @@ from pfl.moments import Moments, moments
 from pfl.quantize import dequantize
 from pfl.scoring import score_shared
 from pfl.selection.choice import Chosen, Menu, choose, menu
-from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
+from pfl.vocabulary import EXTERNAL_TEST, GLOBAL, LOCAL, PERSONALIZED
 
 SENT, SUMS, HEAD, TOLD, METRICS = "sent", "sums", "head", "told", "metrics"
 
@@ -92,19 +91,23 @@ def personalize(site: Site, content: RecordDict) -> RecordDict:
         "test": int(site.held.test.sizes[site.client]),
         "choice": chosen.choice,
         "local-choice": chosen.local_choice,
+        EXTERNAL_TEST: len(site.held.external),
     }
-    hits = _hits(site, features, chosen, offer.server.head)
-    return RecordDict({METRICS: MetricRecord({**counts, **hits})})
+    # As the pipeline stores them: what is tested is what is kept.
+    kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
+    heads = {GLOBAL: offer.server.head} | {n: head.astype(np.float32) for n, head in kept.items()}
+    counts |= _hits(heads, *site.samples(features, site.held.test))
+    outside = _hits(heads, *site.external(features))
+    counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}
+    return RecordDict({METRICS: MetricRecord(dict(counts))})
 
 
 def _hits(
-    site: Site, features: Features, chosen: Chosen, shared: Float[np.ndarray, "m d"]
+    heads: Mapping[str, Float[np.ndarray, "m d"]],
+    rows: Int16[np.ndarray, "n m"],
+    labels: Int[np.ndarray, " n"],
 ) -> dict[str, int]:
-    """Correct predictions of each head on the client's own test samples."""
-    rows, labels = site.samples(features, site.held.test)
-    # As the pipeline stores them: what is tested is what is kept.
-    kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
-    heads = {GLOBAL: shared, **{name: head.astype(np.float32) for name, head in kept.items()}}
+    """Correct predictions of each head on these samples."""
     owner = np.zeros(len(labels), np.int64)
     return {
         name: int(score_shared(rows, labels, owner, head, 1).own[0]) for name, head in heads.items()

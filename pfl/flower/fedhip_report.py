@@ -19,9 +19,10 @@ from pfl.metrics import accuracy, summarize
 from pfl.selection.candidates import Candidate, candidates
 from pfl.selection.choice import scale_of
 from pfl.tables import DIGITS, csv_text
-from pfl.vocabulary import HEADS
+from pfl.vocabulary import CLIENT_MEAN, EXTERNAL_TEST, HEADS
 
-COUNTS = ("train", "test", "choice", "local-choice", *HEADS)
+OUTSIDE = tuple(f"{EXTERNAL_TEST}:{name}" for name in HEADS)
+COUNTS = ("train", "test", "choice", "local-choice", EXTERNAL_TEST, *HEADS, *OUTSIDE)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,11 @@ def parse_achieved(node: int, content: RecordDict) -> Achieved:
     told = content.metric_records[METRICS]
     counts = {name: told[name] for name in COUNTS}
     whole = {name: value for name, value in counts.items() if isinstance(value, int)}
-    if len(whole) < len(COUNTS) or not all(0 <= whole[name] <= whole["test"] for name in HEADS):
+    if len(whole) < len(COUNTS) or not all(
+        0 <= whole[name] <= whole[samples]
+        for samples, names in (("test", HEADS), (EXTERNAL_TEST, OUTSIDE))
+        for name in names
+    ):
         raise InputError(f"it counts {counts}, which cannot be")
     return Achieved(whole)
 
@@ -65,12 +70,15 @@ def write_report(
 def _table(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> str:
     """One line a client, as the pipeline's, without what takes everybody's samples to know."""
     header = ["client", "train", "test", "family", "alpha", "beta", "rho", "local-beta", *HEADS]
+    outside = OUTSIDE if _has_external(achieved) else ()
+    header += outside
     rows = []
     for client, one in sorted(achieved.items()):
         counts, own = one.counts, every[one.counts["choice"]]
         parameters = [own.family.value, own.alpha, own.beta, own.rho]
         local = every[counts["local-choice"]].beta
-        shares = [float(_accuracy(one, name)) for name in HEADS]
+        shares = [_accuracy(one, name) for name in HEADS]
+        shares += [_accuracy(one, name, EXTERNAL_TEST) for name in outside]
         rows.append([client, counts["train"], counts["test"], *parameters, local, *shares])
     return csv_text(header, rows)
 
@@ -85,6 +93,10 @@ def _metrics(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> 
         values = {"mean": found.mean, "weighted": found.weighted, "std": found.std}
         values["worst-decile"] = found.worst_decile
         told[name] = {k: None if isnan(v) else round(v, DIGITS) for k, v in values.items()}
+    if _has_external(achieved):
+        told[EXTERNAL_TEST] = {
+            name: {CLIENT_MEAN: round(_external_mean(achieved, name), DIGITS)} for name in HEADS
+        }
     families = [every[one.counts["choice"]].family.value for one in achieved.values()]
     told["families"] = {name: families.count(name) for name in sorted(set(families))}
     told["clients"] = len(achieved)
@@ -92,6 +104,17 @@ def _metrics(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> 
     return told
 
 
-def _accuracy(one: Achieved, name: str) -> float:
-    hits, tests = (np.array([one.counts[key]]) for key in (name, "test"))
+def _has_external(achieved: Mapping[int, Achieved]) -> bool:
+    """Whether some client has seen a group that takes no part, as in a simulation."""
+    return any(one.counts[EXTERNAL_TEST] for one in achieved.values())
+
+
+def _external_mean(achieved: Mapping[int, Achieved], name: str) -> float:
+    """Mean over clients of the accuracy of each one's head on that group."""
+    values = [_accuracy(one, f"{EXTERNAL_TEST}:{name}", EXTERNAL_TEST) for one in achieved.values()]
+    return float(np.nanmean(values))
+
+
+def _accuracy(one: Achieved, name: str, samples: str = "test") -> float:
+    hits, tests = (np.array([one.counts[key]]) for key in (name, samples))
     return float(accuracy(hits, tests)[0])

@@ -49,6 +49,13 @@ class Site:
         numbers = part.of(self.client)
         return gather(features, numbers), self.index.label[numbers]
 
+    def external(
+        self, features: Features
+    ) -> tuple[Int16[np.ndarray, "n m"], Int[np.ndarray, " n"]]:
+        """The same of the group that takes no part, which a simulation alone has at hand."""
+        numbers = self.held.external
+        return gather(features, numbers), self.index.label[numbers]
+
 
 def site_of(context: Context, content: RecordDict) -> Site:
     """The client that this node is, by its ``--node-config``: ``client`` and ``data``, ``out``.

@@ -71,7 +71,7 @@ class Trained:
     @property
     def holdout(self) -> Holdout:
         """What a client keeps from training."""
-        return Holdout(self.rounds["validation-fraction"], "", self.seed)
+        return Holdout(self.rounds["validation-fraction"], self.seed)
 
     @property
     def image_size(self) -> int | None:
@@ -94,11 +94,6 @@ def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
         )
     for name in RANGES:
         _check_range(name, rounds.get(name))
-    if rounds.get("external-group"):
-        raise InputError(
-            "rounds.external-group tests everybody's models in one place, which sites do not have: "
-            "leave it empty."
-        )
     return Trained(method, train[method] or {}, rounds, seed)
 
 

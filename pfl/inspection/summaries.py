@@ -70,6 +70,8 @@ def _clients(path: Path, client: int | None) -> Content:
             for k in chosen(client, train.clients)
         ]
     }
+    if len(held.external):
+        told["external-samples"] = len(held.external)
     if client is not None:
         told["classes"] = [
             {"class": c, "train": int(a), "test": int(b)}

@@ -8,7 +8,14 @@ from typing import Any
 from pfl.report.table import Cell, Table
 from pfl.reports import number_at
 from pfl.results import COMPARED, SYMBOLS
-from pfl.vocabulary import EXTERNAL_TEST, GLOBAL_TEST, LOCAL_TEST, NEW_TEST, UPLOAD_BYTES
+from pfl.vocabulary import (
+    EXTERNAL_EACH,
+    EXTERNAL_TEST,
+    GLOBAL_TEST,
+    LOCAL_TEST,
+    NEW_TEST,
+    UPLOAD_BYTES,
+)
 
 WORST = f"{LOCAL_TEST}:worst-decile"
 # Measures in order: heading, and the name under which COMPARED says how the number is written.
@@ -18,6 +25,7 @@ COLUMNS = {
     GLOBAL_TEST: ("global test", GLOBAL_TEST),
     NEW_TEST: ("new test", NEW_TEST),
     EXTERNAL_TEST: ("external test", NEW_TEST),
+    EXTERNAL_EACH: ("each on it", NEW_TEST),
     UPLOAD_BYTES: ("upload, MiB", UPLOAD_BYTES),
 }
 UNMARKED = {UPLOAD_BYTES}  # nothing sent is no merit of a method that shares nothing
@@ -25,8 +33,10 @@ NOTE = {
     LOCAL_TEST: "local test: each client's model on its own test samples, mean over clients",
     WORST: "its worst tenth: mean of the tenth of the clients with the lowest accuracy",
     GLOBAL_TEST: "global test: each client's model on everybody's test samples",
-    NEW_TEST: "new test: the ensemble of all models on everybody's test samples",
-    EXTERNAL_TEST: "external test: the ensemble on the group held out",
+    NEW_TEST: "new test: the ensemble of all models on everybody's test samples, by mean "
+    "probability; of FedHiP's heads, whose scores are none, by mean score",
+    EXTERNAL_TEST: "external test: the same ensemble on the group that takes no part",
+    EXTERNAL_EACH: "each on it: each client's model on that group, mean over clients",
     UPLOAD_BYTES: "upload: what all clients sent in all rounds together",
 }
 

@@ -106,6 +106,11 @@ def _data(sources: Sources, rows: Sequence[Mapping[str, str]]) -> Section:
         f"samples of {classes[0]} to {classes[-1]} classes, and its test samples are mixed like "
         "its training samples."
     )
+    if "external-group" in facts:
+        text += (
+            f" The group {facts['external-group']} takes no part: its samples are no client's, and "
+            "all methods are tested on them (external test)."
+        )
     figure = load_figure(
         sources.partition / "counts.svg",
         f"Bars: samples of each of the {len(rows)} clients, {sizes[0]} to {sizes[-1]} for "

@@ -4,6 +4,7 @@ Generalized cross-validation [Golub, Heath & Wahba 1979] needs of the N samples 
 and N, so a server that never sees a feature can choose β.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,15 +64,24 @@ def global_path(total: Moments) -> GlobalPath:
 def choose_beta(path: GlobalPath) -> float:
     """The β of least GCV on a grid of ``STEPS`` round values per factor of ten; ties to the larger.
 
-    The grid reaches from ``LOWEST`` times the largest eigenvalue of FᵀF up to it.
+    The grid reaches from ``LOWEST`` times the largest eigenvalue of FᵀF up to it. A value counts if
+    the next smaller one is no better, and the smallest one if all others lead down to it.
 
     Raises:
         InputError: the features are all zero, or there are no samples.
+
+    Notes:
+        So a true minimum is not lost to a false one at the grid's end: where N ≤ m and some samples
+        are repeated, the rank r is below N, and for β → 0 residuals vanish while N − r degrees of
+        freedom stay, so that GCV → 0 although the head gets worse.
     """
     largest = float(path.spectrum.values.max(initial=0.0))
     if not largest > 0:
         raise InputError(
             "beta cannot be chosen from features that are all zero: set aggregate.beta to a number."
         )
-    betas = decades(LOWEST * largest, largest, STEPS)
-    return min(reversed(betas), key=path.gcv)
+    betas = decades(LOWEST * largest, largest, STEPS)[::-1]
+    scores = [path.gcv(beta) for beta in betas]
+    pairs = enumerate(itertools.pairwise(scores))
+    least = [i for i, (here, below) in pairs if here <= below] or [len(betas) - 1]
+    return betas[min(least, key=scores.__getitem__)]

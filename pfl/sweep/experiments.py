@@ -6,7 +6,8 @@ from typing import Any
 
 from pfl.errors import InputError
 
-METRICS = ("fedhip.", "trained.")  # how the names of the metrics begin
+# How the names of the metrics begin.
+METRICS = ("fedhip.", "trained.", "fedhip-external.", "trained-external.")
 TOLD_APART = ("Experiment", "rev", "typ", "Created", "parent", "State", "Executor")
 Value = str | float
 
@@ -18,7 +19,7 @@ class Experiment:
     Attributes:
         name: how DVC calls it.
         parameters: by their dotted names.
-        metrics: mean accuracies by name; those that are known.
+        metrics: accuracies by name, means over clients or of the external test; those known.
     """
 
     name: str

@@ -44,13 +44,23 @@ def draw_sweep(path: Path, found: Sweep) -> None:
         if len(numbers) > 1 and numbers[0] > 0 and numbers[-1] / numbers[0] >= DECADES:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set(xlabel=found.parameter, title="Mean accuracy on the clients' own test samples")
+        axes.set(xlabel=found.parameter, title=_title(found))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y", color="0.9")
         axes.set_axisbelow(True)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
     draw(path, (9.0, 4.5), content)
+
+
+def _title(found: Sweep) -> str:
+    title = "Mean accuracy on the clients' own test samples"
+    external = any("-external." in metric for metric in found.series)
+    return (
+        f"{title};\nexternal: of the ensemble on the group that takes no part"
+        if external
+        else title
+    )
 
 
 def _values(found: Sweep) -> tuple[list[float], list[str]]:

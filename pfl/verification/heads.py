@@ -11,7 +11,8 @@ from pfl.artifacts import recorded_sha256
 from pfl.clients import read_clients
 from pfl.cores import cores
 from pfl.errors import InputError
-from pfl.evaluation import evaluate, metrics, table
+from pfl.evaluation import evaluate
+from pfl.evaluation_report import metrics, table
 from pfl.fedhip import Knowledge
 from pfl.heads import Heads, open_heads
 from pfl.index import read_index

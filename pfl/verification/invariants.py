@@ -7,6 +7,7 @@ from pfl.artifacts import check_origin, recorded_sha256
 from pfl.clients import Deal, read_clients
 from pfl.cores import cores
 from pfl.errors import InputError
+from pfl.external import common_test
 from pfl.features import open_features
 from pfl.images import open_images
 from pfl.index import Index, read_index
@@ -37,14 +38,18 @@ def samples(project: Project) -> str:
 
 
 def partition(project: Project) -> str:
-    """Every training sample has one client, every test sample at most one, and counts are right."""
+    """Every training sample has one client, every test sample at most one, and counts are right.
+
+    But for those of the external group, which is a whole group and has no client.
+    """
     index = read_index(project.artifact("index"))
     held = read_clients(project.artifact("clients"))
     check_origin("clients", held.train.index_sha256, "index", index.sha256)
-    for name, part, mask in (
-        ("training", held.train, index.train),
-        ("test", held.test, index.test),
-    ):
+    apart = np.unique(index.group[held.external])
+    if not np.array_equal(np.flatnonzero(np.isin(index.group, apart)), held.external):
+        raise _wrong("the external samples of clients.h5 are no whole group", "partition")
+    train, test = index.train & ~np.isin(index.group, apart), common_test(index, held)
+    for name, part, mask in (("training", held.train, train), ("test", held.test, test)):
         own = np.flatnonzero(mask)
         if len(np.unique(part.sample)) != len(part.sample):
             raise _wrong(f"a {name} sample of clients.h5 has two clients", "partition")
@@ -52,13 +57,13 @@ def partition(project: Project) -> str:
             raise _wrong(f"clients.h5 deals {name} samples that are none", "partition")
         if not np.array_equal(counts(part, index), part.count):
             raise _wrong(f"the counts of {name} samples in clients.h5 are wrong", "partition")
-    if len(held.train.sample) != index.train.sum():
-        missing = int(index.train.sum()) - len(held.train.sample)
+    if len(held.train.sample) != train.sum():
+        missing = int(train.sum()) - len(held.train.sample)
         raise _wrong(f"{missing} training samples have no client", "partition")
-    nobody = int(index.test.sum()) - len(held.test.sample)
-    return f"disjoint and complete: {held.train.clients} clients" + (
-        f"; {nobody} test samples are nobody's" if nobody else ""
-    )
+    nobody, external = int(test.sum()) - len(held.test.sample), len(held.external)
+    told = f"disjoint and complete: {held.train.clients} clients"
+    told += f"; {nobody} test samples are nobody's" if nobody else ""
+    return told + (f"; {external} samples are external" if external else "")
 
 
 def counts(part: Deal, index: Index) -> Int[np.ndarray, "clients classes"]:
