@@ -17,7 +17,7 @@ from pfl.features import Features
 from pfl.heads import Heads
 from pfl.index import Index
 from pfl.metrics import accuracy, summarize
-from pfl.rows import check_same_run
+from pfl.rows import check_same_run, gather
 from pfl.scoring import Hits, score, score_shared
 from pfl.selection.candidates import Candidate, Family
 from pfl.tables import DIGITS, csv_text
@@ -118,10 +118,10 @@ def _check(
             "The data have no test samples, so there is no accuracy to measure: give prepare data "
             "with a test split, or a test-fraction above 0."
         )
-    if len(features) != len(index.label) or shared != expected[1:] or own != expected:
+    if len(features) != index.images or shared != expected[1:] or own != expected:
         raise InputError(
             f"The inputs of evaluate belong to different runs: {expected[0]} clients, "
-            f"{expected[1]} features and {expected[2]} classes of {len(index.label)} samples, but "
+            f"{expected[1]} features and {expected[2]} classes of {index.images} images, but "
             f"{len(features)} rows of features, a global head of shape {shared} and clients' "
             f"heads of shape {own}. Run `dvc repro`, which makes them anew."
         )
@@ -134,12 +134,11 @@ def _test_blocks(
     owner = np.full(len(index.label), -1, np.int64)
     owner[test.sample] = np.repeat(np.arange(test.clients), test.sizes)
     size = max(1, BLOCK_BYTES // (4 * features.m))
-    first = int(np.argmax(index.test))
-    for start in range(first, len(features), size):
-        stop = min(start + size, len(features))
-        chosen = index.test[start:stop]
-        rows = features.rows(start, stop, chosen).astype(np.float32)
-        yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
+    tested = np.flatnonzero(index.test)
+    for start in range(0, len(tested), size):
+        part = tested[start : start + size]
+        rows = gather(features, index.images_of(part)).astype(np.float32)
+        yield rows, index.label[part], owner[part]
 
 
 def metrics(result: Evaluation) -> dict[str, Any]:
