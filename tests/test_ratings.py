@@ -55,8 +55,10 @@ def test_a_table_for_each_user_names_the_user_by_its_place(tmp_path):
     assert nested.index.image is None  # nobody shares an image
     for user in ("ada", "bob"):
         (tmp_path / user / "scores.csv").rename(tmp_path / f"{user}.csv")
-    flat = load(tmp_path)
-    assert told(flat) == told(nested)
+    assert told(load(tmp_path)) == told(nested)  # the images are in the users' folders still
+    (tmp_path / "ada.csv").rename(tmp_path / "bob" / "more.csv")
+    with pytest.raises(InputError, match="no column of users, and by its place it is of 'bob'"):
+        load(tmp_path)
 
 
 @given(st.integers(0, 2**32))

@@ -5,7 +5,7 @@ is stored once however many users rated it. Layouts of a folder, with tables as 
 :mod:`pfl.datasets.rating_tables`:
 
 - tables with a column of users, and images anywhere in the folder, as FLICKR-AES has them;
-- a table for each user, as REAL-CUR has them: ``<user>/<name>.csv`` or ``<user>.csv``.
+- a table for each user, as REAL-CUR has them: ``<user>/<name>.csv``, or several ``<user>.csv``.
 
 Sources: J. Ren, X. Shen, Z. Lin, R. Mech, D. J. Foran, "Personalized image aesthetics", ICCV 2017.
 """
@@ -56,7 +56,7 @@ def load(request: Request) -> Samples:
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
-    images = _Images(name for name in names if name not in set(tables))
+    images = _Images(set(names) - set(tables))
     ratings = _of_largest(request, _resolved(root, tables, images))
     users = sorted({one.user for one in ratings})
     scores = sorted({one.score for one in ratings})
@@ -96,10 +96,11 @@ def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rati
     ratings: dict[tuple[str, str], Rating] = {}
     places: dict[tuple[str, str], str] = {}
     missing: list[Line] = []
+    owners = _owners(tables)
     for table in tables:
-        folder, own = _place(table)
+        folder = posixpath.dirname(table)
         for line in read_table(root / table):
-            user = line.user or own
+            user = line.user or _owner(root, table, owners)
             image = images.find(line, (folder, posixpath.join(folder, user)))
             if image is None:
                 missing.append(line)
@@ -120,10 +121,30 @@ def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rati
     return list(ratings.values())
 
 
-def _place(table: str) -> tuple[str, str]:
-    """The folder of a table, and the user whose it is where it has no column of users."""
-    folder, name = posixpath.split(table)
-    return folder, folder.partition("/")[0] or name[: -len(TABLE)]
+def _owners(tables: Sequence[str]) -> dict[str, str]:
+    """The user whose each table is, where it has no column of users.
+
+    A table alone in its folder is called by the folder, others by their own names.
+    """
+    together = Counter(map(posixpath.dirname, tables))
+    owners = {}
+    for table in tables:
+        folder, name = posixpath.split(table)
+        alone = folder and together[folder] == 1
+        owners[table] = posixpath.basename(folder) if alone else name[: -len(TABLE)]
+    return owners
+
+
+def _owner(root: Path, table: str, owners: dict[str, str]) -> str:
+    user = owners[table]
+    others = [name for name, other in owners.items() if other == user and name != table]
+    if others:
+        raise InputError(
+            f"{root / table} has no column of users, and by its place it is of '{user}' as "
+            f"{root / others[0]} is: add a column of users, or give each user's table a name or "
+            "folder of its own."
+        )
+    return user
 
 
 def _of_largest(request: Request, ratings: Sequence[Rating]) -> list[Rating]:
