@@ -22,6 +22,7 @@ from pfl.features import open_features
 from pfl.index import Index, read_index
 from pfl.membership import answer, forget
 from pfl.moments import total
+from pfl.rows import gather
 from pfl.uploads import open_uploads
 
 STAGES = 20  # measurements a class, at most
@@ -30,8 +31,9 @@ STAGES = 20  # measurements a class, at most
 def test_samples(folder: Path, index: Index) -> tuple[np.ndarray, np.ndarray]:
     """Features (any unit) and labels of all test samples."""
     with open_features(folder / "features.h5") as features:
-        rows = features.rows(0, len(features))[index.test].astype(np.float32)
-    return rows, index.label[index.test]
+        tested = np.flatnonzero(index.test)
+        rows = gather(features, index.images_of(tested)).astype(np.float32)
+    return rows, index.label[tested]
 
 
 def accuracies(folder: Path, index: Index, wanted: int) -> Iterator[tuple[float, float, float]]:

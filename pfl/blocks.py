@@ -1,6 +1,6 @@
 """Rows computed so far, in small atomic files that survive a killed stage.
 
-A block ``<start>-<stop>.h5`` holds the fixed-point features of samples start … stop - 1. A block
+A block ``<start>-<stop>.h5`` holds the fixed-point features of images start … stop - 1. A block
 that is half-written, damaged or of another shape counts as never made.
 """
 
@@ -18,7 +18,7 @@ from pfl.quantize import Quantized
 
 @dataclass(frozen=True)
 class Block:
-    """One finished block: samples ``start`` to ``stop - 1``."""
+    """One finished block: images ``start`` to ``stop - 1``."""
 
     path: Path
     start: int
@@ -68,7 +68,7 @@ def _path(folder: Path, start: int, stop: int) -> Path:
 
 
 def read_blocks(blocks: Sequence[Block], start: int, stop: int) -> Int16[np.ndarray, "b m"]:
-    """Rows of samples ``start`` to ``stop - 1``, all of which the ordered blocks hold."""
+    """Rows of images ``start`` to ``stop - 1``, all of which the ordered blocks hold."""
     parts = []
     for block in blocks:
         low, high = max(start, block.start), min(stop, block.stop)

@@ -5,7 +5,7 @@ into what a network sees. Everything is a tensor operation on whole batches; the
 no process per client.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+EVERY = slice(None)
 Batch = tuple[Float[Tensor, "b ..."], Int[Tensor, " b"]]
 
 
@@ -43,36 +44,46 @@ class ClientData:
         stored: the samples in their compact form.
         label: class numbers.
         view: what a network sees of them.
+        row: where in ``stored`` each sample lies, if that is shared with other samples and other
+            clients; None where it holds these samples alone, in order.
     """
 
-    stored: Shaped[Tensor, "n ..."]
+    stored: Shaped[Tensor, "rows ..."]
     label: Int[Tensor, " n"]
     view: View
+    row: Int[Tensor, " n"] | None = None
 
     def __len__(self) -> int:
         """Count of samples n."""
         return len(self.label)
 
     def take(self, rows: Int[Tensor, " m"]) -> "ClientData":
-        """The samples numbered ``rows``, in that order."""
-        return replace(self, stored=self.stored[rows], label=self.label[rows])
+        """The samples numbered ``rows``, in that order; what is shared stays so."""
+        if self.row is None:
+            return replace(self, stored=self.stored[rows], label=self.label[rows])
+        return replace(self, label=self.label[rows], row=self.row[rows])
+
+    def samples(self, rows: Int[Tensor, " b"] | slice = EVERY) -> Shaped[Tensor, "b ..."]:
+        """Those of the samples, or all, in their compact form."""
+        return self.stored[rows if self.row is None else self.row[rows]]
 
     def to(self, device: torch.device) -> "ClientData":
         """The same on another device."""
-        return ClientData(self.stored.to(device), self.label.to(device), self.view.to(device))
+        row = None if self.row is None else self.row.to(device)
+        return ClientData(self.stored.to(device), self.label.to(device), self.view.to(device), row)
 
     def batches(self, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
         """One pass over the data in random order; the last batch may be smaller."""
         order = torch.randperm(len(self), generator=generator).to(self.label.device)
         for start in range(0, len(self), batch_size):
             rows = order[start : start + batch_size]
-            yield self.view(self.view.augmented(self.stored[rows], generator)), self.label[rows]
+            yield self.view(self.view.augmented(self.samples(rows), generator)), self.label[rows]
 
     def in_order(self, batch_size: int) -> Iterator[Batch]:
         """One pass in order, with nothing random, for testing."""
         for start in range(0, len(self), batch_size):
             rows = slice(start, start + batch_size)
-            yield self.view(self.stored[rows]), self.label[rows]
+            yield self.view(self.samples(rows)), self.label[rows]
 
 
 @dataclass(frozen=True)
@@ -93,11 +104,15 @@ class TestData:
     own: Sequence[Int[Tensor, " _"]]
     external: ClientData | None
 
-    def to(self, device: torch.device) -> "TestData":
-        """The same on another device; the numbers of rows stay where they are."""
+    def each(self, work: Callable[[ClientData], ClientData]) -> "TestData":
+        """The same rows of data that ``work`` has changed."""
         return replace(
             self,
-            validation=tuple(data.to(device) for data in self.validation),
-            pooled=self.pooled.to(device),
-            external=None if self.external is None else self.external.to(device),
+            validation=tuple(map(work, self.validation)),
+            pooled=work(self.pooled),
+            external=None if self.external is None else work(self.external),
         )
+
+    def to(self, device: torch.device) -> "TestData":
+        """The same on another device; the numbers of rows stay where they are."""
+        return self.each(lambda data: data.to(device))

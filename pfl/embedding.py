@@ -1,6 +1,6 @@
 """Images in, fixed-point features out, in order, by as many cores as there are.
 
-Batch i is always samples i·b … (i+1)·b - 1, and on a CPU each is computed by one worker process
+Batch i is always images i·b … (i+1)·b - 1, and on a CPU each is computed by one worker process
 with one thread, from decoding to fixed point: the features depend neither on the number of workers
 nor on where an earlier run was stopped. (One thread per process also does more than many threads
 on one batch.) With a GPU the workers decode and resize, and this process runs the model.
@@ -34,7 +34,7 @@ class Work:
         images: the open ``images.h5``.
         backbone: on the CPU; it is moved where it runs.
         step: of the fixed point.
-        batch: samples per batch b.
+        batch: images per batch b.
         precision: ``fp32`` or ``bf16``.
         device: where the model runs.
     """

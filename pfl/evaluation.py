@@ -19,7 +19,7 @@ from pfl.head_ensemble import HeadEnsemble, averages
 from pfl.heads import Heads
 from pfl.index import Index
 from pfl.metrics import accuracy
-from pfl.rows import check_same_run
+from pfl.rows import check_same_run, gather
 from pfl.scoring import HeadRange, Hits, score, score_shared
 from pfl.selection.candidates import Candidate
 from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
@@ -193,10 +193,10 @@ def _check(
             "The data have no test samples, so there is no accuracy to measure: give prepare data "
             "with a test split, or a test-fraction above 0."
         )
-    if len(features) != len(index.label) or shared != expected[1:] or own != expected:
+    if len(features) != index.images or shared != expected[1:] or own != expected:
         raise InputError(
             f"The inputs of evaluate belong to different runs: {expected[0]} clients, "
-            f"{expected[1]} features and {expected[2]} classes of {len(index.label)} samples, but "
+            f"{expected[1]} features and {expected[2]} classes of {index.images} images, but "
             f"{len(features)} rows of features, a global head of shape {shared} and clients' "
             f"heads of shape {own}. Run `dvc repro`, which makes them anew."
         )
@@ -211,9 +211,8 @@ def _blocks(
     owner = np.full(len(index.label), -1, np.int64)
     owner[test.sample] = np.repeat(np.arange(test.clients), test.sizes)
     size = max(1, BLOCK_BYTES // (4 * features.m))
-    first = int(np.argmax(wanted))
-    for start in range(first, len(features), size):
-        stop = min(start + size, len(features))
-        chosen = wanted[start:stop]
-        rows = features.rows(start, stop, chosen).astype(np.float32)
-        yield rows, index.label[start:stop][chosen], owner[start:stop][chosen]
+    tested = np.flatnonzero(wanted)
+    for start in range(0, len(tested), size):
+        part = tested[start : start + size]
+        rows = gather(features, index.images_of(part)).astype(np.float32)
+        yield rows, index.label[part], owner[part]

@@ -28,6 +28,7 @@ from pfl.clients import read_clients
 from pfl.deployment import Agreement, Deployed, compare
 from pfl.errors import InputError
 from pfl.images import open_images
+from pfl.index import read_index
 from pfl.project import Project
 from pfl.serving import Model
 from pfl.usage import readme
@@ -52,7 +53,7 @@ def export(model: Model, project: Project, out: Path) -> dict[str, Agreement]:
             "and lift in the section features of params.yaml to 0, norm to none, run `dvc repro`."
         )
     torch.set_num_threads(1)  # as in `extract`
-    pixels = _examples(model, project)
+    pixels = examples(model, project)
     with _replacing_folder(out) as folder:
         runs = {"model.pt2": _torch_export(model, folder / "model.pt2", pixels)}
         if has_onnx():
@@ -93,7 +94,7 @@ def _replacing_folder(out: Path) -> Iterator[Path]:
     part.rename(out)
 
 
-def _examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
+def examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
     """Test images of the client, training images where it has none, resized."""
     path = project.artifact("images")
     with reading(project.artifact("features"), "features") as file:
@@ -101,10 +102,11 @@ def _examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
         check_origin("features", origin(file, "images"), "images", actual)
     held = read_clients(project.artifact("clients"))
     own = np.concatenate([held.test.of(model.client), held.train.of(model.client)])
-    samples = own[:IMAGES].tolist()
+    index = read_index(project.artifact("index"))
+    chosen = index.images_of(own[:IMAGES]).tolist()
     with open_images(path) as images:
         transform = model.backbone.transform
-        pixels = [transform.pixels([np.asarray(images.rgb(i, i + 1)[0])]) for i in samples]
+        pixels = [transform.pixels([np.asarray(images.rgb(i, i + 1)[0])]) for i in chosen]
     if not pixels:
         raise InputError(
             f"Client {model.client} has no images, so that its model cannot be checked: export "

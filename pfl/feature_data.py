@@ -61,7 +61,7 @@ def feature_view(parts: Iterable[Int16[Tensor, "_ m"]]) -> FeatureView:
 
 
 def load_features(features: Features) -> Int16[Tensor, "n m"]:
-    """All features, in fixed point.
+    """The features of all images, in fixed point.
 
     Raises:
         InputError: the artifact is damaged.

@@ -1,4 +1,4 @@
-"""The artifact ``features.h5``: fixed-point features of every sample, by sample number.
+"""The artifact ``features.h5``: fixed-point features of every image, by image number.
 
 Dataset ``feature`` (n, m) int16; the features are ``feature · step``. Root attributes say which
 backbone, weights and transform made them, how many values saturated, and the largest magnitude.
@@ -36,7 +36,7 @@ class Features:
     """The features of an open ``features.h5``, as stored or through maps of each row.
 
     Attributes:
-        m: features per sample.
+        m: features per image.
         step: the power of two that one unit stands for.
         backbone: name of the backbone.
         saturated: how many values were clipped.
@@ -54,7 +54,7 @@ class Features:
     _maps: tuple[RowMap, ...] = ()
 
     def __len__(self) -> int:
-        """Samples n."""
+        """Images n."""
         return len(self._file["feature"])
 
     @property
@@ -68,7 +68,7 @@ class Features:
         stop: int,
         chosen: Int[np.ndarray, " b"] | Bool[np.ndarray, " n"] | None = None,
     ) -> Int16[np.ndarray, "b m"]:
-        """Fixed-point features of samples ``start`` to ``stop - 1``, or the chosen ones of them.
+        """Fixed-point features of images ``start`` to ``stop - 1``, or the chosen ones of them.
 
         Maps are computed for the chosen ones only.
 
@@ -83,7 +83,7 @@ class Features:
         return rows
 
     def mapped(self, rows: RowMap, m: int, step: float) -> "Features":
-        """The same samples with one more map, applied to all rows that are read.
+        """The same images with one more map, applied to all rows that are read.
 
         ``rows`` maps int16 rows to int16 rows of width ``m`` in units of ``step``, each by itself.
         """

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from operator import methodcaller
 
 import numpy as np
 import torch
@@ -42,15 +44,26 @@ class FederatedData:
     tests: TestData
     classes: int
 
+    def to(self, device: torch.device) -> "FederatedData":
+        """The same on another device, where what is shared is held once, too."""
+        move = cache(methodcaller("to", device))
+
+        def moved(data: ClientData) -> ClientData:
+            return replace(data, stored=move(data.stored)).to(device)
+
+        return replace(self, clients=tuple(map(moved, self.clients)), tests=self.tests.each(moved))
+
 
 def federate(
     index: Index,
     held: Clients,
-    stored: Shaped[Tensor, "n ..."],
+    stored: Shaped[Tensor, "images ..."],
     holdout: Holdout,
     view_of: ViewOf,
 ) -> FederatedData:
     """Deal the samples to the clients.
+
+    Where samples share images, ``stored``, of all images, is not copied: all data refer to it.
 
     What ``view_of`` makes the view from, statistics by which all samples are normalized, are the
     clients' training samples alone.
@@ -66,9 +79,11 @@ def federate(
             f"There are no {what} samples left: give prepare data with such samples, or choose "
             "a smaller validation-fraction."
         )
-    view = view_of(stored[torch.from_numpy(rows)] for rows in training if len(rows))
+    images = map(index.images_of, (rows for rows in training if len(rows)))
+    view = view_of(stored[torch.from_numpy(rows)] for rows in images)
     label = torch.from_numpy(index.label.astype(np.int64))
-    everything = ClientData(stored, label, view)
+    shared = None if index.image is None else torch.from_numpy(index.image.astype(np.int64))
+    everything = ClientData(stored, label, view, shared)
     own = map(held.test.of, range(held.test.clients))
     return FederatedData(
         tuple(_take(everything, rows) for rows in training),

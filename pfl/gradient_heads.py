@@ -72,11 +72,12 @@ def head_problem(
     model = build_head(m, head.hidden, data.classes, stream(training.seed, "network"))
     section = f"heads.{head.name}.settings"
     algorithm = make_algorithm(head.method, model, head.settings, section)
+    placed = data.to(device)
     return Problem(
         replace(algorithm, name=head.name),
         replace(training, lr=head.learning_rate),
         model.to(device),
-        tuple(client.to(device) for client in data.clients),
-        data.tests.to(device),
+        placed.clients,
+        placed.tests,
         device,
     )

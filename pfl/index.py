@@ -1,7 +1,10 @@
-"""The sample index: label, split and group of every image, in the order of ``images.h5``.
+"""The sample index: image, label, split and group of every sample.
 
-Sample numbers are fixed by ``prepare`` and used everywhere: features are stored by them, clients
-are lists of them. Training samples come first, then test samples.
+A sample is one label of one image, given in one group. Most data have a sample for each image, in
+the order of ``images.h5``; where several users label the same images, samples share them. Sample
+numbers are fixed by ``prepare``, and clients are lists of them; images and their features are
+stored once, by image number, and :meth:`Index.images_of` leads from the one to the other. Training
+samples come first, then test samples.
 """
 
 from dataclasses import dataclass
@@ -25,6 +28,8 @@ class Index:
         group: number of the natural group (domain, site, person) a sample comes from.
         classes: the d class names.
         groups: the group names; one group when the data have none.
+        image: number of each sample's image, each of 0 … images-1 at least once; None where sample
+            i is of image i.
         images_sha256: of the images that it lists; empty where it is not known.
         sha256: of its own file; empty where there is none yet.
     """
@@ -34,8 +39,20 @@ class Index:
     group: Int[np.ndarray, " n"]
     classes: tuple[str, ...]
     groups: tuple[str, ...]
+    image: Int[np.ndarray, " n"] | None = None
     images_sha256: str = ""
     sha256: str = ""
+
+    @property
+    def images(self) -> int:
+        """Count of images."""
+        if self.image is None:
+            return len(self.label)
+        return int(self.image.max(initial=-1)) + 1
+
+    def images_of(self, samples: Int[np.ndarray, " b"]) -> Int[np.ndarray, " b"]:
+        """Numbers of these samples' images: the rows of ``images.h5`` and ``features.h5``."""
+        return samples if self.image is None else self.image[samples]
 
     @property
     def train(self) -> Bool[np.ndarray, " n"]:
@@ -54,6 +71,8 @@ def write_index(path: Path, index: Index, attributes: dict[str, str | int | floa
         put(file, "label", index.label.astype(np.int32))
         put(file, "split", index.split.astype(np.uint8))
         put(file, "group", index.group.astype(np.int32))
+        if index.image is not None:
+            put(file, "image", index.image.astype(np.int64))
         put_text(file, "class-name", index.classes)
         put_text(file, "group-name", index.groups)
 
@@ -67,6 +86,7 @@ def read_index(path: Path) -> Index:
             group=read(file, "group"),
             classes=read_text(file, "class-name"),
             groups=read_text(file, "group-name"),
+            image=read(file, "image") if "image" in file else None,
             images_sha256=origin(file, "images"),
             sha256=recorded_sha256(path, "index"),
         )

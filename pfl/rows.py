@@ -50,7 +50,7 @@ def by_client(
     for first, last in _spans(held.offset, limit):
         start = held.offset[first]
         samples = held.sample[start : held.offset[last]]
-        rows, labels = gather(features, samples), index.label[samples]
+        rows, labels = gather(features, index.images_of(samples)), index.label[samples]
         for client in range(first, last):
             own = slice(held.offset[client] - start, held.offset[client + 1] - start)
             yield ClientSamples(client, rows[own], labels[own])
@@ -64,11 +64,12 @@ def check_same_run(features: Features, index: Index, held: Deal) -> None:
     """
     check_origin("features", features.images_sha256, "images of the index", index.images_sha256)
     check_origin("clients", held.index_sha256, "index", index.sha256)
-    if len(features) != len(index.label) or held.sample.max(initial=-1) >= len(features):
+    highest = held.sample.max(initial=-1)
+    if len(features) != index.images or highest >= len(index.label):
         raise InputError(
-            f"The features are of {len(features)} samples, the index of {len(index.label)}, and "
-            f"clients hold samples up to number {held.sample.max(initial=-1)}: these files belong "
-            "to different runs. Run `dvc repro`, which makes them anew."
+            f"The features are of {len(features)} images, the index of {len(index.label)} samples "
+            f"of {index.images} images, and clients hold samples up to number {highest}: these "
+            "files belong to different runs. Run `dvc repro`, which makes them anew."
         )
 
 
@@ -82,11 +83,11 @@ def _spans(offset: Int[np.ndarray, " clients_plus_1"], limit: int) -> Iterator[t
         first = last
 
 
-def gather(features: Features, samples: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
-    """Rows of the given samples, in the given order."""
-    order = np.argsort(samples, kind="stable")
-    ascending = samples[order]
-    rows = np.empty((len(samples), features.m), np.int16)
+def gather(features: Features, images: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
+    """Rows of the given images, in the given order; an image may come more than once."""
+    order = np.argsort(images, kind="stable")
+    ascending = images[order]
+    rows = np.empty((len(images), features.m), np.int16)
     for start in range(0, len(features), BLOCK_ROWS):
         low, high = np.searchsorted(ascending, (start, start + BLOCK_ROWS))
         if low < high:

@@ -63,7 +63,7 @@ def write_shard(
     path: Path,
     blocks: Sequence[Block],
     m: int,
-    samples: int,
+    images: int,
     facts: dict[str, Attribute],
     packages: tuple[str, ...],
 ) -> None:
@@ -71,16 +71,16 @@ def write_shard(
 
     Args:
         path: of the shard.
-        blocks: its rows, by sample number.
-        m: features per sample.
-        samples: n, of all shards together.
+        blocks: its rows, by image number.
+        m: features per image.
+        images: n, of all shards together.
         facts: attributes of the whole ``features.h5``, but for saturation.
         packages: whose versions may change a feature.
     """
     start, stop = blocks[0].start, blocks[-1].stop
     told: dict[str, Attribute] = {
         "start": start,
-        "samples": samples,
+        "images": images,
         "facts": json.dumps(facts),
         "packages": json.dumps(packages),
         "saturated": sum(block.saturated for block in blocks),
@@ -102,18 +102,18 @@ def merge_features(paths: Sequence[Path], out: Path) -> None:
     with ExitStack() as stack:
         opened = [(path, stack.enter_context(reading(path, SCHEMA))) for path in paths]
         parts = sorted(opened, key=lambda part: int(part[1].attrs["start"]))
-        samples = _check_alike(parts)
+        images = _check_alike(parts)
         files = [file for _, file in parts]
         facts: dict[str, Attribute] = json.loads(files[0].attrs["facts"])
         packages = tuple(json.loads(files[0].attrs["packages"]))
         facts["saturated"] = sum(int(file.attrs["saturated"]) for file in files)
         facts["largest"] = max(float(file.attrs["largest"]) for file in files)
-        shape = (samples, int(files[0]["feature"].shape[1]))
+        shape = (images, int(files[0]["feature"].shape[1]))
         write_features(out, shape, lambda low, high: _rows(files, low, high), facts, packages)
 
 
 def _check_alike(parts: Sequence[tuple[Path, h5py.File]]) -> int:
-    """Number of samples; all shards must be there, and made in the same way."""
+    """Number of images; all shards must be there, and made in the same way."""
     first, model = parts[0]
     expected = 0
     for path, file in parts:
@@ -121,16 +121,16 @@ def _check_alike(parts: Sequence[tuple[Path, h5py.File]]) -> int:
         if start != expected:
             what = "are missing" if start > expected else "are there twice"
             low, high = sorted((start, expected))
-            raise InputError(f"Samples {low} to {high - 1} {what}: give each shard once.")
+            raise InputError(f"Images {low} to {high - 1} {what}: give each shard once.")
         expected += count
-        for name in ("samples", "facts", "packages"):
+        for name in ("images", "facts", "packages"):
             if file.attrs[name] != model.attrs[name]:
                 raise InputError(f"{path} was made otherwise than {first} ({name}): {AGAIN}.")
         _check_versions(path, file)
-    samples = int(model.attrs["samples"])
-    if expected != samples:
-        raise InputError(f"Samples {expected} to {samples - 1} are missing: give each shard once.")
-    return samples
+    images = int(model.attrs["images"])
+    if expected != images:
+        raise InputError(f"Images {expected} to {images - 1} are missing: give each shard once.")
+    return images
 
 
 def _check_versions(path: Path, file: h5py.File) -> None:
@@ -142,7 +142,7 @@ def _check_versions(path: Path, file: h5py.File) -> None:
 
 
 def _rows(files: Sequence[h5py.File], low: int, high: int) -> Int16[np.ndarray, "b m"]:
-    """Rows of samples ``low`` to ``high - 1``."""
+    """Rows of images ``low`` to ``high - 1``."""
     parts = []
     for file in files:
         start = int(file.attrs["start"])

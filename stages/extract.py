@@ -1,4 +1,4 @@
-"""extract: images.h5 → features.h5, once per backbone, for every sample and whatever the deal."""
+"""extract: images.h5 → features.h5, once per backbone and image, whatever the deal."""
 
 import logging
 from collections.abc import Sequence
@@ -139,13 +139,13 @@ def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | floa
     """Count clipped values over all blocks; warn of any, and of a range far too wide."""
     from pfl.quantize import range_for, underflows
 
-    samples, m = sum(block.stop - block.start for block in blocks), work.backbone.m
+    images, m = sum(block.stop - block.start for block in blocks), work.backbone.m
     saturated = sum(block.saturated for block in blocks)
     largest = max((block.largest for block in blocks), default=0.0)
-    total = samples * m
+    total = images * m
     log.info(
-        "%d samples, %d features each, largest magnitude %.4g; %d of %d values saturated.",
-        samples, m, largest, saturated, total,
+        "%d images, %d features each, largest magnitude %.4g; %d of %d values saturated.",
+        images, m, largest, saturated, total,
     )  # fmt: skip
     if saturated:
         log.warning(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pfl.artifacts import Attribute, recorded_sha256, replacing_all
-from pfl.datasets import Dataset, Request, Samples
+from pfl.datasets import Dataset, Request, Samples, TestImages
 from pfl.datasets.sites import Difference, Settings, as_sites
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
@@ -40,8 +40,15 @@ def prepare(
     sites: Annotated[
         int, typer.Option(min=1, help="How many, where sites differ and the data have no groups.")
     ],
+    users: Annotated[
+        int, typer.Option(min=0, help="Of ratings: users with most ratings that stay; 0 for all.")
+    ],
+    test_images: Annotated[
+        TestImages,
+        typer.Option(help="Of ratings: test images unseen by all users, or shared with others."),
+    ],
     images: Annotated[Path, typer.Option(help="Output: every image.")],
-    index: Annotated[Path, typer.Option(help="Output: label, split and group of each image.")],
+    index: Annotated[Path, typer.Option(help="Output: what is known of each sample.")],
 ) -> None:
     """Read a data set and store its images, labels, splits and groups."""
     if not test_fraction < 1:
@@ -50,7 +57,7 @@ def prepare(
             "one in [0, 1)."
         )
     settings = Settings(differ, strength, sites, seed)
-    loaded = dataset.load(Request(path, download, test_fraction, seed))
+    loaded = dataset.load(Request(path, download, test_fraction, seed, users, test_images))
     samples, changed = as_sites(loaded, settings)
     attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}
     with replacing_all(images, index) as (images_part, index_part):
@@ -67,8 +74,9 @@ def summary(name: str, samples: Samples) -> str:
     if isinstance(images, PixelArray):
         _, height, width, channels = images.pixels.shape
         size = f"{height} × {width} pixels, {'grey' if channels == 1 else 'RGB'}"
+    what = "images" if index.image is None else f"samples of {index.images:,} images"
     return (
-        f"{name}: {index.train.sum():,} training and {index.test.sum():,} test images "
+        f"{name}: {index.train.sum():,} training and {index.test.sum():,} test {what} "
         f"({samples.attributes['test-split']} test split), {len(index.classes)} classes, "
         f"{len(index.groups)} group(s); {size}."
     )

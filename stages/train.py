@@ -118,8 +118,8 @@ def _problem(
     _, side, _, channels = data.tests.pooled.stored.shape
     model = build(network, channels, side, data.classes, stream(training.seed, "network"))
     algorithm = make_algorithm(method, model, values)
-    clients = tuple(client.to(device) for client in data.clients)
-    return Problem(algorithm, training, model.to(device), clients, data.tests.to(device), device)
+    placed = data.to(device)
+    return Problem(algorithm, training, model.to(device), placed.clients, placed.tests, device)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ OTHER = {
     "prepare.differ": "labels",
     "prepare.strength": 0.5,
     "prepare.sites": 3,
+    "prepare.users": 2,
+    "prepare.test-images": "shared",
     "partition.scheme": "iid",
     "partition.clients": 7,
     "partition.concentration": 5.0,

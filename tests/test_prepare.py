@@ -12,7 +12,7 @@ from PIL import Image
 from ruamel.yaml import YAML
 
 from pfl.artifacts import check, reading
-from pfl.datasets import Dataset
+from pfl.datasets import Dataset, TestImages
 from pfl.datasets.sites import Difference
 from pfl.errors import InputError
 from pfl.images import open_images
@@ -28,7 +28,8 @@ def make(
     folder, dataset=Dataset.DIGITS, path=Path("data/raw"), fraction=0.2, seed=0, differ="none"
 ):
     images, index = folder / "images.h5", folder / "index.h5"
-    prepare(dataset, path, False, fraction, seed, Difference(differ), 1.0, 4, images, index)
+    sites = Difference(differ), 1.0, 4
+    prepare(dataset, path, False, fraction, seed, *sites, 0, TestImages.UNSEEN, images, index)
     return images, index
 
 

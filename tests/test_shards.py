@@ -59,10 +59,10 @@ def test_the_command_merges_too(folder, parts):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ([0, 1], "Samples 32 to 49 are missing"),
-        ([1, 2], "Samples 0 to 15 are missing"),
-        ([0, 2], "Samples 16 to 31 are missing"),
-        ([0, 1, 1, 2], "Samples 16 to 31 are there twice"),
+        ([0, 1], "Images 32 to 49 are missing"),
+        ([1, 2], "Images 0 to 15 are missing"),
+        ([0, 2], "Images 16 to 31 are missing"),
+        ([0, 1, 1, 2], "Images 16 to 31 are there twice"),
     ],
 )
 def test_each_shard_is_needed_once(folder, parts, chosen, message):

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-from pfl.datasets import digits, folder, npz, vision
-from pfl.datasets.samples import Request, Samples
+from pfl.datasets import digits, folder, npz, ratings, vision
+from pfl.datasets.samples import Request, Samples, TestImages
 
-__all__ = ["Dataset", "Request", "Samples"]
+__all__ = ["Dataset", "Request", "Samples", "TestImages"]
 
 Loader = Callable[[Request], Samples]
 
@@ -32,3 +32,4 @@ class Dataset(StrEnum):
     SVHN = "svhn", partial(vision.load, vision.SVHN)
     FOLDER = "folder", folder.load
     NPZ = "npz", npz.load
+    RATINGS = "ratings", ratings.load

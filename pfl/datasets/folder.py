@@ -9,13 +9,12 @@ samples join the training split, because nothing here is tuned on a validation s
 """
 
 import logging
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from pfl.datasets.files import walk
 from pfl.datasets.samples import NO_GROUPS, Request, Samples, assemble
 from pfl.errors import InputError
 from pfl.images import ImageFiles
@@ -33,7 +32,7 @@ SPLITS = {
     "validation": "val",
 }
 LAYOUTS = "<class>/*, <domain>/<class>/*, <split>/<class>/* or <split>/<domain>/<class>/*"
-DEEPEST = 4  # parts of the longest layout; also ends a walk round a loop of links
+DEEPEST = 4  # parts of the longest layout
 
 
 @dataclass(frozen=True)
@@ -56,57 +55,13 @@ def load(request: Request) -> Samples:
             f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
             f"{LAYOUTS}."
         )
-    files = _parse(root, list(_walk(root)))
+    files = _parse(root, list(walk(root, DEEPEST, LAYOUTS)))
     split = _numbered_splits(root, [file.split for file in files])
     label, classes = _numbered([file.label for file in files])
     group, groups = _numbered([file.domain for file in files])
     index = Index(label, split, group, classes, groups)
     images = ImageFiles(root, tuple(file.name for file in files))
     return assemble(images, index, request, cut=not index.test.any())
-
-
-def _walk(root: Path) -> Iterator[str]:
-    """Yield the files below ``root`` as relative names, in code-point order of their parts."""
-    home = root.resolve()
-
-    def visit(folder: Path, prefix: str, depth: int) -> Iterator[str]:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
-            name = prefix + entry.name
-            if entry.name.startswith("."):
-                continue
-            if entry.is_symlink():
-                _check_link(Path(entry.path), home)
-            if not entry.is_dir():
-                yield _usable(root, name)
-            elif depth == DEEPEST:
-                raise InputError(f"{root / name} is too deep: images lie in {root} as {LAYOUTS}.")
-            else:
-                yield from visit(Path(entry.path), f"{name}/", depth + 1)
-
-    return visit(root, "", 1)
-
-
-def _check_link(link: Path, home: Path) -> None:
-    target = link.resolve()
-    if not target.is_relative_to(home):
-        raise InputError(
-            f"{link} links to {target}, outside the data folder, where changes go unnoticed: "
-            "copy what it links to into the folder, or remove the link."
-        )
-    if not target.exists():
-        raise InputError(f"{link} links to {target}, which does not exist: remove or mend it.")
-
-
-def _usable(root: Path, name: str) -> str:
-    if not (root / name).is_file():  # Reading a pipe could wait for ever.
-        raise InputError(f"{root / name} is no regular file (a pipe, socket or device): remove it.")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{root} holds {name!r}, which is not UTF-8: rename it.") from error
-    return name
 
 
 def _parse(root: Path, names: list[str]) -> list[_File]:

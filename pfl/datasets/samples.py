@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,23 @@ from jaxtyping import Int
 from pfl.artifacts import Attribute
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray
-from pfl.index import TEST, Index
+from pfl.index import TEST, TRAIN, Index
 from pfl.shares import portion
 
 NO_GROUPS = ("all",)  # the one group of data that have none
+
+
+class TestImages(StrEnum):
+    """Where samples share images: who may train on an image that is another one's test image.
+
+    A cut of whole images leaves them ``UNSEEN`` by everybody; a cut of each group's own samples
+    leaves them ``SHARED``.
+    """
+
+    __test__ = False  # pytest: this is not a class of tests
+
+    UNSEEN = "unseen"
+    SHARED = "shared"
 
 
 @dataclass(frozen=True)
@@ -25,12 +39,16 @@ class Request:
         download: whether missing data may be downloaded into ``path``.
         test_fraction: share in [0, 1) cut off as test samples where the source has no test split.
         seed: of that cut.
+        users: of ratings: how many users, those with most ratings, are kept; 0 for all.
+        test_images: of ratings: what the test images have been to others.
     """
 
     path: Path
     download: bool
     test_fraction: float
     seed: int
+    users: int = 0
+    test_images: TestImages = TestImages.UNSEEN
 
 
 @dataclass(frozen=True)
@@ -38,8 +56,8 @@ class Samples:
     """Images and what is known of them, training samples first.
 
     Attributes:
-        images: n images.
-        index: label, split and group of each.
+        images: the images, in the order in which samples first need them.
+        index: image, label, split and group of each sample.
         attributes: the parameters that the content depends on; those of a cut only where one was
             made, so that changing them leaves other data sets' artifacts as they are.
     """
@@ -54,6 +72,8 @@ def assemble(
 ) -> Samples:
     """Order samples training first, each split in source order; with ``cut``, make a test split.
 
+    Images that no sample needs are left out.
+
     Raises:
         InputError: there are fewer than two classes, a name is no text, or the samples of a split
             are missing or such that no classifier can be trained or tested.
@@ -65,12 +85,13 @@ def assemble(
         )
     attributes: dict[str, Attribute] = {"test-split": "own"}
     if cut:
-        rng = np.random.default_rng(request.seed)
-        index = replace(index, split=cut_test(index, request.test_fraction, rng))
+        split, how = _cut(index, request)
+        index = replace(index, split=split)
         attributes = {
             "test-split": "cut",
             "test-fraction": request.test_fraction,
             "seed": request.seed,
+            **how,
         }
     _check_names(request.path, index)
     _check_splits(request.path, index, cut)
@@ -116,12 +137,52 @@ def _ordered(
     images: PixelArray | ImageFiles, index: Index, attributes: dict[str, Attribute]
 ) -> Samples:
     order = np.argsort(index.split, kind="stable")
-    if not np.array_equal(order, np.arange(len(order))):
-        images = images.take(order)
+    used, image = first_uses(index.images_of(order))
+    if not np.array_equal(used, np.arange(len(images))):
+        images = images.take(used)
     index = replace(
-        index, label=index.label[order], split=index.split[order], group=index.group[order]
+        index,
+        label=index.label[order],
+        split=index.split[order],
+        group=index.group[order],
+        image=image if len(used) < len(order) else None,
     )
     return Samples(images, index, attributes)
+
+
+def first_uses(
+    image: Int[np.ndarray, " n"],
+) -> tuple[Int[np.ndarray, " used"], Int[np.ndarray, " n"]]:
+    """The images that occur, in the order of their first place, and each entry's among them."""
+    found, first, number = np.unique(image, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return found[order], place[number]
+
+
+def _cut(index: Index, request: Request) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:
+    """The split of each sample, and how it was cut, where there is a choice."""
+    rng = np.random.default_rng(request.seed)
+    numbers = index.images_of(np.arange(len(index.label)))
+    if len(np.unique(numbers)) == len(numbers):
+        return cut_test(index, request.test_fraction, rng), {}
+    unseen = request.test_images is TestImages.UNSEEN
+    cut = cut_images if unseen else cut_test
+    return cut(index, request.test_fraction, rng), {"test-images": request.test_images.value}
+
+
+def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+    """Draw ⌊f·I + ½⌋ of the I images at random; all samples of theirs are test samples.
+
+    Returns:
+        The split of each sample.
+    """
+    images = index.images
+    tested = np.zeros(images, bool)
+    tested[rng.permutation(images)[: math.floor(portion(images, fraction) + 0.5)]] = True
+    chosen = tested[index.images_of(np.arange(len(index.label)))]
+    return np.where(chosen, TEST, TRAIN)
 
 
 def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:

@@ -74,7 +74,7 @@ def as_sites(samples: Samples, settings: Settings) -> tuple[Samples, Sites | Non
     else:
         kind = Kind(settings.differ.value)
         skew = Skew(kind, settings.strength, len(index.groups), settings.seed)
-        sites = Sites(index.group, skew)
+        sites = Sites(_takers(index), skew)
     return replace(samples, index=index), sites
 
 
@@ -95,6 +95,23 @@ def _grouped(index: Index, count: int, rng: np.random.Generator) -> Index:
     width = len(str(count - 1))
     names = tuple(f"site {site:0{width}d}" for site in range(count))
     return replace(index, group=group, groups=names)
+
+
+def _takers(index: Index) -> Int[np.ndarray, " images"]:
+    """The site that took each image.
+
+    Raises:
+        InputError: sites share an image.
+    """
+    images = index.images_of(np.arange(len(index.label)))
+    taker = np.empty(index.images, index.group.dtype)
+    taker[images] = index.group
+    if not np.array_equal(taker[images], index.group):
+        raise InputError(
+            "Several groups have a label of the same image, so that its picture cannot differ "
+            "between them: set prepare.differ to none or labels."
+        )
+    return taker
 
 
 def _relabelled(index: Index, strength: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:

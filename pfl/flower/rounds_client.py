@@ -39,7 +39,7 @@ def images_hello(site: Site, content: RecordDict) -> Hello:
     """Number, kind of images, and sums over the pixels that are trained with."""
     told = _trained(content)
     data = _own(site, told)
-    sums = pixel_sums(data.stored)
+    sums = pixel_sums(data.samples())
     facts = {
         "train": len(data),
         "channels": data.stored.shape[3],
@@ -105,11 +105,7 @@ def _problem(site: Site, content: RecordDict) -> Problem:
     normal = _Normal(shape.channels, PixelView(mean, std, bool(told.rounds["augment"])))
     nobody = data.clients[site.client].take(torch.zeros(0, dtype=torch.int64))
     clients = [nobody] * site.client + [normal.of(data.clients[site.client])]
-    tests = replace(
-        data.tests,
-        validation=tuple(map(normal.of, data.tests.validation)),
-        pooled=normal.of(data.tests.pooled),
-    )
+    tests = data.tests.each(normal.of)
     return problem_of(told, shape, clients, tests, str(told.rounds["device"]))
 
 

@@ -47,7 +47,7 @@ class Site:
         """This client's rows of one split, and their labels, ascending."""
         check_same_run(features, self.index, part)
         numbers = part.of(self.client)
-        return gather(features, numbers), self.index.label[numbers]
+        return gather(features, self.index.images_of(numbers)), self.index.label[numbers]
 
     def external(
         self, features: Features

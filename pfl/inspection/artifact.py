@@ -15,9 +15,9 @@ from pfl.project import STAGES, missing
 
 WHAT = {
     "images": "every image, as pixels or as its file",
-    "index": "label, split and group of every sample",
+    "index": "image, label, split and group of every sample",
     "clients": "who holds which samples",
-    "features": "fixed-point features of every sample",
+    "features": "fixed-point features of every image",
     "uploads": "what each client sends",
     "members": "which clients are in the server's sums",
     "server": "what the server sends back: sums and the global head",

@@ -53,10 +53,11 @@ def _examples(images: Images, index: Index, label: int) -> list[UInt8[np.ndarray
 
 
 def first_of(index: Index, label: int) -> Int[np.ndarray, " few"]:
-    """The first training samples of a class; test samples where it has none."""
+    """The images, each once, of a class's first training samples; of test ones if it has none."""
     mine = np.equal(index.label, label)
     train = np.flatnonzero(mine & index.train)
-    return (train if train.size else np.flatnonzero(mine))[:ACROSS]
+    images = index.images_of(train if train.size else np.flatnonzero(mine))
+    return images[np.sort(np.unique(images, return_index=True)[1])][:ACROSS]
 
 
 def _place(axes: Axes, picture: UInt8[np.ndarray, "h w 3"], row: int, column: int) -> None:

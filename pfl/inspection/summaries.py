@@ -44,6 +44,7 @@ def _index(path: Path, _: int | None) -> Content:
     told: dict[str, object] = {
         "training-samples": int(index.train.sum()),
         "test-samples": int(index.test.sum()),
+        **({} if index.image is None else {"images": index.images}),
         "classes": [
             {"class": name, "train": int(train[c]), "test": int(test[c])}
             for c, name in enumerate(index.classes)
@@ -92,7 +93,7 @@ def _features(path: Path, _: int | None) -> Content:
             total += int(magnitudes.sum(dtype=np.int64))
         values = len(features) * features.m
         return {
-            "samples": len(features),
+            "images": len(features),
             "features": features.m,
             "values": {
                 "largest-magnitude": float(largest.max(initial=0) * features.step),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int16, Int64
+from jaxtyping import Bool, Float, Int16, Int64
 
 from pfl.clients import Deal
 from pfl.features import Features
@@ -18,7 +18,7 @@ from pfl.parallel import in_order
 from pfl.rows import ClientSamples, by_client, gather
 
 BLOCK_ROWS = 4096
-POOL = 2000  # samples, about, that the others' are taken from where a test of all takes too long
+POOL = 2000  # images, about, that the others' are taken from where a test of all takes too long
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Exposure:
         counted: in classes whose count was found right, exactly or by rounding an estimate.
         miscounted: sum over classes of the difference between found and true counts.
         recognized: own ones taken for own ones.
-        strangers: samples of others that were tried: all, or of a pool where there is no key.
+        strangers: images not its own that were tried: all, or of a pool where there is no key.
         confused: of these, taken for own ones.
         everything: whether the attack found that B holds all features, and it does.
     """
@@ -75,11 +75,11 @@ def survey(
     rng: np.random.Generator,
     workers: int,
 ) -> list[Exposure]:
-    """Attack every client's upload, and score on the samples of the whole data set.
+    """Attack every client's upload, and score on the images of the whole data set.
 
     Args:
-        features: of all samples.
-        index: their labels.
+        features: of all images.
+        index: the samples' images and labels.
         held: the training samples of each client.
         uploads: of each client, in order.
         rng: see :func:`pfl.leakage.attack.attack`.
@@ -88,8 +88,6 @@ def survey(
     Raises:
         InputError: the inputs belong to different runs.
     """
-    owner = np.full(len(index.label), -1, np.int64)
-    owner[held.sample] = np.repeat(np.arange(held.clients), held.sizes)
     pool = np.arange(0, len(features), max(1, len(features) // POOL))
     pooled = gather(features, pool)
 
@@ -99,20 +97,22 @@ def survey(
         own, upload, draws = task
         findings = attack(upload, draws)
         exposure = score(findings, own)
+        mine, first = np.unique(index.images_of(held.of(own.client)), return_index=True)
         if findings.regular is not None:
-            others = pooled[owner[pool] != own.client]
+            others = pooled[~np.isin(pool, mine)]
             confused = recognized(findings, others)
             exposure = replace(exposure, strangers=len(others), confused=confused)
+        elif findings.key.shape[1]:  # all images are tried below, so that its own are taken off
+            confused = -recognized(findings, own.rows[first])
+            exposure = replace(exposure, strangers=len(features) - len(mine), confused=confused)
         return exposure, findings.key
 
     tasks = zip(by_client(features, index, held), uploads, rng.spawn(held.clients), strict=True)
     scored = list(in_order(work, tasks, workers))
-    confused = fitting_strangers([key for _, key in scored], features, owner)
+    fitting = fitting_images([key for _, key in scored], features)
     return [
-        replace(one, strangers=len(features) - one.samples, confused=int(confused[client]))
-        if key.shape[1]
-        else one
-        for client, (one, key) in enumerate(scored)
+        replace(one, confused=one.confused + int(count))
+        for (one, _), count in zip(scored, fitting, strict=True)
     ]
 
 
@@ -146,15 +146,14 @@ def recognized(findings: Findings, rows: Int16[np.ndarray, "n m"]) -> int:
     return sum(int(findings.members(block).sum()) for block in blocks)
 
 
-def fitting_strangers(
-    keys: Sequence[Float[np.ndarray, "m _"]], features: Features, owner: Int[np.ndarray, " n"]
+def fitting_images(
+    keys: Sequence[Float[np.ndarray, "m _"]], features: Features
 ) -> Int64[np.ndarray, " clients"]:
-    """For each client's key, how many samples fit it that are not the client's.
+    """For each client's key, how many images fit it, the client's own among them.
 
     Args:
-        keys: of every client; without columns where there is none.
-        features: of all samples, read in blocks.
-        owner: the client that has a sample for training, -1 for nobody.
+        keys: of every client; without columns, and 0 images, where there is none.
+        features: of all images, read in blocks.
     """
     total = np.zeros(len(keys), np.int64)
     keyed = np.array([k for k, key in enumerate(keys) if key.shape[1]], np.int64)
@@ -164,7 +163,7 @@ def fitting_strangers(
     for start in range(0, len(features), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(features))
         products = times(residues(features.rows(start, stop)), stacked)
-        total[keyed] += (fits(products, len(keyed)) & (owner[start:stop, None] != keyed)).sum(0)
+        total[keyed] += fits(products, len(keyed)).sum(0)
     return total
 
 

@@ -27,14 +27,29 @@ BLOCK_ROWS = 4096
 
 
 def samples(project: Project) -> str:
-    """One entry of the index for each image, of the very images."""
+    """The index is of the very images, each of which has a sample, and no group has one twice."""
     path = project.artifact("images")
     index = read_index(project.artifact("index"))
     check_origin("index", index.images_sha256, "images", recorded_sha256(path, "images"))
     with open_images(path) as images:
-        if len(images) != len(index.label):
-            raise _wrong(f"index.h5 lists {len(index.label)} samples of {len(images)}", "prepare")
-    return f"{len(index.label):,} samples in {len(index.classes)} classes"
+        if len(images) != index.images:
+            raise _wrong(f"index.h5 lists {index.images} images of {len(images)}", "prepare")
+    told = f"{len(index.label):,} samples in {len(index.classes)} classes"
+    return told if index.image is None else f"{told}, of {shared_images(index):,} images"
+
+
+def shared_images(index: Index) -> int:
+    """How many images there are, where samples share them.
+
+    Raises:
+        InputError: an image has no sample, or two in one group, which could be training and test.
+    """
+    numbers = index.images_of(np.arange(len(index.label)))
+    if not np.array_equal(np.unique(numbers), np.arange(index.images)):
+        raise _wrong("an image of index.h5 has no sample", "prepare")
+    if len(np.unique(numbers * len(index.groups) + index.group)) != len(numbers):
+        raise _wrong("an image of index.h5 has two samples in one group", "prepare")
+    return index.images
 
 
 def partition(project: Project) -> str:
@@ -75,19 +90,19 @@ def counts(part: Deal, index: Index) -> Int[np.ndarray, "clients classes"]:
 
 
 def rows(project: Project) -> str:
-    """One row of features a sample, of the very images, within the range of fixed point."""
+    """One row of features an image, of the very images, within the range of fixed point."""
     index = read_index(project.artifact("index"))
     with open_features(project.artifact("features")) as features:
         check_origin("features", features.images_sha256, "images of index.h5", index.images_sha256)
-        if len(features) != len(index.label):
+        if len(features) != index.images:
             raise _wrong(
-                f"features.h5 has {len(features)} rows for {len(index.label)} samples", "extract"
+                f"features.h5 has {len(features)} rows for {index.images} images", "extract"
             )
         for start in range(0, len(features), BLOCK_ROWS):
             block = features.rows(start, min(start + BLOCK_ROWS, len(features)))
             if block.min(initial=0) < -LIMIT:
                 raise _wrong("features.h5 has a value beyond the fixed point", "extract")
-        return f"{features.m} features of each sample, {features.saturated} values saturated"
+        return f"{features.m} features of each image, {features.saturated} values saturated"
 
 
 def upload_counts(project: Project) -> str:
