@@ -16,10 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pfl.datasets.links import check_link
+from pfl.datasets.names import some
 from pfl.datasets.samples import NO_GROUPS, Request, Samples, assemble
 from pfl.errors import InputError
 from pfl.images import ImageFiles
 from pfl.index import TEST, TRAIN, Index
+from pfl.litter import is_litter
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +59,7 @@ def load(request: Request) -> Samples:
             f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
             f"{LAYOUTS}."
         )
-    files = _parse(root, list(_walk(root)))
+    files = _parse(root, _walk(root))
     split = _numbered_splits(root, [file.split for file in files])
     label, classes = _numbered([file.label for file in files])
     group, groups = _numbered([file.domain for file in files])
@@ -65,19 +68,20 @@ def load(request: Request) -> Samples:
     return assemble(images, index, request, cut=not index.test.any())
 
 
-def _walk(root: Path) -> Iterator[str]:
-    """Yield the files below ``root`` as relative names, in code-point order of their parts."""
+def _walk(root: Path) -> list[str]:
+    """The files below ``root`` as relative names, in code-point order of their parts."""
     home = root.resolve()
+    empty: list[str] = []
 
     def visit(folder: Path, prefix: str, depth: int) -> Iterator[str]:
         with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
+            entries = [entry for entry in found if not is_litter(entry.name)]
+        if not entries:
+            empty.append(prefix)
+        for entry in sorted(entries, key=lambda entry: entry.name):
             name = prefix + entry.name
-            if entry.name.startswith("."):
-                continue
             if entry.is_symlink():
-                _check_link(Path(entry.path), home)
+                check_link(Path(entry.path), home)
             if not entry.is_dir():
                 yield _usable(root, name)
             elif depth == DEEPEST:
@@ -85,18 +89,10 @@ def _walk(root: Path) -> Iterator[str]:
             else:
                 yield from visit(Path(entry.path), f"{name}/", depth + 1)
 
-    return visit(root, "", 1)
-
-
-def _check_link(link: Path, home: Path) -> None:
-    target = link.resolve()
-    if not target.is_relative_to(home):
-        raise InputError(
-            f"{link} links to {target}, outside the data folder, where changes go unnoticed: "
-            "copy what it links to into the folder, or remove the link."
-        )
-    if not target.exists():
-        raise InputError(f"{link} links to {target}, which does not exist: remove or mend it.")
+    names = list(visit(root, "", 1))
+    if empty and names:
+        log.warning("Skipped %d folder(s) without files in %s: %s.", len(empty), root, some(empty))
+    return names
 
 
 def _usable(root: Path, name: str) -> str:
@@ -117,7 +113,7 @@ def _parse(root: Path, names: list[str]) -> list[_File]:
             f"{root} holds no class folders with files: images must lie in it as {LAYOUTS}."
         )
     if loose:
-        log.warning("Skipped %d file(s) directly in %s: %s.", len(loose), root, _some(loose))
+        log.warning("Skipped %d file(s) directly in %s: %s.", len(loose), root, some(loose))
     splits = _has_splits(root, [path[0] for path in paths])
     _check_depth(root, paths, 3 if splits else 2)
     return [_file(path, splits) for path in paths]
@@ -128,8 +124,8 @@ def _has_splits(root: Path, tops: list[str]) -> bool:
     others = sorted(set(tops) - set(named))
     if named and others:
         raise InputError(
-            f"{root} holds folders named like splits ({_some(named)}) beside others "
-            f"({_some(others)}): move the others elsewhere, or rename the former if they are "
+            f"{root} holds folders named like splits ({some(named)}) beside others "
+            f"({some(others)}): move the others elsewhere, or rename the former if they are "
             "classes or domains."
         )
     return bool(named)
@@ -171,7 +167,3 @@ def _numbered(names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     distinct = tuple(sorted(set(names)))
     number = {name: i for i, name in enumerate(distinct)}
     return np.array([number[name] for name in names], np.int64), distinct
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
