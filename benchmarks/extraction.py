@@ -68,7 +68,7 @@ def _options() -> argparse.Namespace:
 
 def _work(options: argparse.Namespace, folder: Path) -> Work:
     if options.npz:
-        pixels = np.load(options.npz)["x_train"][: options.images]
+        pixels = np.load(options.npz, allow_pickle=False)["x_train"][: options.images]
     else:
         shape = (options.images, 32, 32, 3)
         pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)

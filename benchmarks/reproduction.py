@@ -200,11 +200,11 @@ def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[s
 
 
 def _command(setting: Setting, seed: int, folder: Path) -> list[str]:
-    yaml = YAML(typ="safe", pure=True)
-    stated = yaml.load(Path("params.yaml"))
+    parser = YAML(typ="safe", pure=True)
+    stated = parser.load(Path("params.yaml"))
     settings = folder / "settings.yaml"
     with settings.open("w") as file:
-        yaml.dump({"own": stated["train"][setting.method] | setting.own}, file)
+        parser.dump({"own": stated["train"][setting.method] | setting.own}, file)
     values = stated["rounds"] | PROTOCOL | setting.rounds
     return [
         sys.executable, "-m", "stages.train", *(_flag(*item) for item in values.items()),

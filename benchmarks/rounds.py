@@ -80,7 +80,7 @@ def _problem(options: argparse.Namespace) -> Problem:
     rng = np.random.default_rng(0)
     count = options.images + options.images // 5
     if options.npz:
-        pixels = np.load(options.npz)["x_train"][:count]
+        pixels = np.load(options.npz, allow_pickle=False)["x_train"][:count]
     else:
         pixels = rng.integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8)
     label = torch.from_numpy(rng.integers(0, CLASSES, count))
@@ -168,7 +168,7 @@ def _store(problem: Problem, folder: Path) -> None:
 
 
 def _read(folder: Path, name: str, client: int, batch_size: int) -> DataLoader[object]:
-    with np.load(folder / f"{name}-{client}.npz") as file:
+    with np.load(folder / f"{name}-{client}.npz", allow_pickle=False) as file:
         pixels, label = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
     pairs = list(zip(pixels, label, strict=True))
     return DataLoader(pairs, batch_size, shuffle=True)  # type: ignore[arg-type]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pfl.memory import keep_memory
 from threadpoolctl import threadpool_limits
 
 from pfl.clients import Deal, deal, read_clients
@@ -27,6 +26,7 @@ from pfl.fedhip import aggregate
 from pfl.index import Index, read_index
 from pfl.moments import Moments, moments, total
 from pfl.parallel import in_order
+from pfl.process import keep_memory
 from pfl.quantize import dequantize
 from pfl.rows import ClientSamples, by_client
 from pfl.selection.candidates import Candidate, Family, Settings, eligible

@@ -27,6 +27,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from pfl.containment import foreign
 from pfl.errors import InputError
 
 SCHEMA_VERSION = 1
@@ -34,6 +35,8 @@ CHUNK_ROWS = 256
 CHUNK_BYTES = 1 << 20
 USER_BLOCK = 512
 FIRST_LINE = re.compile(rb"pfl artifact ([!-~]+/[0-9]+) sha256 ([0-9a-f]{64})\n\0*")
+
+VIEW = "feature-"  # how names of attributes begin that tell of the features' view
 
 Attribute = str | int | float
 
@@ -185,10 +188,20 @@ def reading(path: Path, schema: str) -> Iterator[h5py.File]:
     """Open the artifact ``path`` for reading after checking that every byte is as written.
 
     Raises:
-        InputError: the file is missing, no artifact, of another schema, or was changed.
+        InputError: the file is missing, no artifact, of another schema, was changed, or holds what
+            no artifact does (:mod:`pfl.containment`).
     """
     check(path, schema)
-    with h5py.File(path, "r") as file:
+    try:
+        file = h5py.File(path, "r")
+    except (OSError, RuntimeError) as error:
+        raise _corrupt(path, "its structure is damaged") from error
+    with file:
+        what = foreign(file)
+        if what:
+            raise InputError(
+                f"{path} was not made by this pipeline: {what}. Take the file that its stage wrote."
+            )
         yield file
 
 
@@ -243,6 +256,11 @@ def origin(file: h5py.File, source: str) -> str:
     return str(file.attrs.get(f"{source}-sha256", ""))
 
 
+def recorded_view(file: h5py.File) -> dict[str, Attribute]:
+    """What ``file`` records of how features were mapped; empty where it records nothing."""
+    return {name: file.attrs[name].item() for name in file.attrs if name.startswith(VIEW)}
+
+
 def check_origin(product: str, recorded: str, source: str, actual: str) -> None:
     """Refuse a product next to another source than the one it was made from.
 
@@ -291,6 +309,8 @@ def _locate(path: Path) -> str:
 def damaged(path: str) -> str:
     """What is wrong with a changed file: the first dataset whose checksum fails, if any does."""
     with h5py.File(path, "r") as file:
+        if foreign(file):
+            return "its structure is damaged"
         names: list[str] = []
         file.visititems(
             lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None

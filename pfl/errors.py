@@ -1,6 +1,7 @@
 """The one exception that a user is meant to read, and what to say of the system's own."""
 
 import errno
+import re
 
 NO_ACCESS = "Access is denied: make it accessible"
 NO_FOLDER = "A file is where a folder is needed: move it away or name another place"
@@ -25,12 +26,27 @@ TROUBLES = {
 }
 
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # among them all that ends a line
+
+
 class InputError(ValueError):
     """Something the user gave cannot be used.
 
     The message is one or two whole sentences: what is wrong, where, and what to do about it.
     Stages and commands print it without a traceback and leave every artifact as it was.
     """
+
+    def __str__(self) -> str:
+        """The message on one line, whatever names of files are in it."""
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    r"""Text with its control characters written as escapes, as in ``a\nb``.
+
+    Names of files may hold them, and a terminal would obey.
+    """
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def trouble(error: OSError) -> str | None:
@@ -39,4 +55,4 @@ def trouble(error: OSError) -> str | None:
         return None
     # Of a renaming that failed, the second name is the one that is meant to stay.
     place = error.filename2 or error.filename or "A file"
-    return f"{place}: {TROUBLES[error.errno]}"
+    return printable(f"{place}: {TROUBLES[error.errno]}")

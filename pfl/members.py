@@ -5,14 +5,14 @@ Its attributes say which sums, clients and features belong together.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool
 
-from pfl.artifacts import create, put, read, reading
+from pfl.artifacts import Attribute, create, put, read, reading, recorded_view
 from pfl.errors import InputError
 from pfl.origins import Origins
 
@@ -24,10 +24,13 @@ class Members:
     Attributes:
         member: whether each client is.
         origins: the sums, and the clients and features they are of.
+        view: how the features were mapped before they were summed, as artifacts record it; empty
+            where that is not known.
     """
 
     member: Bool[np.ndarray, " clients"]
     origins: Origins
+    view: Mapping[str, Attribute] = field(default_factory=dict)
 
     def check(self, clients: int, actual: Origins) -> None:
         """Refuse sums, K clients or features that do not go together.
@@ -70,11 +73,11 @@ def without(leave_out: Sequence[int], clients: int) -> Bool[np.ndarray, " client
 
 def write_members(path: Path, members: Members) -> None:
     """Store ``members.h5``."""
-    with create(path, "members", members.origins.attributes()) as file:
+    with create(path, "members", {**members.origins.attributes(), **members.view}) as file:
         put(file, "member", members.member)
 
 
 def read_members(path: Path) -> Members:
     """Load ``members.h5``."""
     with reading(path, "members") as file:
-        return Members(read(file, "member"), Origins.of(file))
+        return Members(read(file, "member"), Origins.of(file), recorded_view(file))

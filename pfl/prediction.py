@@ -16,9 +16,11 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from pfl.artifacts import unusable_file
 from pfl.cores import cores
 from pfl.decoding import decode
 from pfl.errors import InputError, trouble
+from pfl.litter import is_litter
 from pfl.parallel import in_order
 from pfl.progress import progress
 from pfl.serving import Model, scores
@@ -70,7 +72,7 @@ def probabilities(scores: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
 
 
 def find_images(places: Iterable[Path]) -> list[Path]:
-    """The files named, and all files of the folders named and below, hidden ones left out.
+    """The files named, and all files of the folders named and below, but for :mod:`pfl.litter`.
 
     Raises:
         InputError: a folder has none.
@@ -87,8 +89,8 @@ def find_images(places: Iterable[Path]) -> list[Path]:
 def _inside(folder: Path) -> list[Path]:
     found = []
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(root) / name for name in sorted(names) if not name.startswith(".")]
+        folders[:] = sorted(name for name in folders if not is_litter(name))
+        found += [Path(root) / name for name in sorted(names) if not is_litter(name)]
     return found
 
 
@@ -118,6 +120,8 @@ def _predict(model: Model, part: Sequence[Path]) -> list[Prediction]:
 
 def _pixels(model: Model, path: Path) -> UInt8[Tensor, "1 3 size size"] | str:
     """The image as the backbone wants it, or the reason why there is none."""
+    if path.exists() and not path.is_file():  # Reading a pipe could wait for ever.
+        return str(unusable_file(path))
     try:
         return model.backbone.transform.pixels([decode(path.read_bytes(), str(path))])
     except InputError as error:

@@ -19,11 +19,10 @@ import h5py
 import numpy as np
 from jaxtyping import Int, Int64, Integer
 
-from pfl.artifacts import Attribute, create, origin, put, read, reading
+from pfl.artifacts import VIEW, Attribute, create, origin, put, read, reading, recorded_view
 from pfl.errors import InputError
 from pfl.moments import Moments
 
-VIEW = "feature-"  # how names of attributes begin that tell of the features' view
 TYPES = (np.int8, np.int16, np.int32, np.int64)
 
 
@@ -124,7 +123,7 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
         facts = file.attrs
         zero = Moments.zero(int(facts["features"]), int(facts["classes"]), float(facts["step"]))
         features, clients = (origin(file, source) for source in ("features", "clients"))
-        view = {name: facts[name].item() for name in facts if name.startswith(VIEW)}
+        view = recorded_view(file)
         yield Uploads(file, int(facts["clients"]), zero, features, clients, view)
 
 

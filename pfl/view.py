@@ -17,10 +17,12 @@ from jaxtyping import Int16
 
 from pfl.artifacts import Attribute
 from pfl.clipping import Clip, clip
+from pfl.errors import InputError
 from pfl.features import Features, open_features
 from pfl.signs import SignMap, lift, projection
 
 log = logging.getLogger("pfl")
+FACT = "feature-project"  # recorded by all that records a view
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,24 @@ class View:
         if self.norm is not None:
             made.append(clip(m, step, self.norm))
         return tuple(made)
+
+
+def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
+    """Refuse what was made of features seen otherwise, which may even have the same shape.
+
+    Args:
+        product: what to call it in a message.
+        recorded: its attributes; nothing is checked where they tell of no view.
+        actual: the view at hand.
+
+    Raises:
+        InputError: it was.
+    """
+    if FACT in recorded and View.of(recorded) != actual:
+        raise InputError(
+            f"The {product} were made of features with other settings of the section features: "
+            "run `dvc repro`, which makes them anew, or give the same settings."
+        )
 
 
 @contextmanager

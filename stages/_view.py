@@ -7,10 +7,14 @@ import typer
 from pfl.view import View
 from stages._run import LARGEST_SEED, number_or_auto
 
+LARGEST = 2**16  # dimensions: a Gram matrix of them has 17 GiB
+
 Project = Annotated[
-    int, typer.Option(help="Dimensions after a random projection, 0 for none.", min=0)
+    int, typer.Option(help="Dimensions after a random projection, 0 for none.", min=0, max=LARGEST)
 ]
-Lift = Annotated[int, typer.Option(help="Random ReLU features in their place, 0 for none.", min=0)]
+Lift = Annotated[
+    int, typer.Option(help="Random ReLU features in their place, 0 for none.", min=0, max=LARGEST)
+]
 Norm = Annotated[str, typer.Option(help="Length that features are clipped to, or none.")]
 Seed = Annotated[int, typer.Option(help="Of projection and lift.", min=0, max=LARGEST_SEED)]
 

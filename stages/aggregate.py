@@ -83,7 +83,7 @@ def aggregate(
         log.info("beta = %.4g has the least generalized cross-validation error.", knowledge.beta)
     write_server(out, summed, knowledge, ridge is None, facts)
     made = Origins(recorded_sha256(out, "server"), sent.clients_sha256, sent.features_sha256)
-    write_members(members, Members(member, made))
+    write_members(members, Members(member, made, sent.view))
 
 
 def _secure_total(sent: Uploads, clients: Sequence[int], neighbors: int | None) -> Moments:

@@ -19,7 +19,7 @@ from pfl.origins import Origins
 from pfl.pathfigure import draw_paths
 from pfl.paths import accuracy_paths
 from pfl.server import read_server
-from pfl.view import open_view
+from pfl.view import check_view, open_view
 from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, view
@@ -47,6 +47,7 @@ def evaluate(
     with open_view(features, seen) as rows, open_heads(heads) as own:
         given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
         own.origins.check("heads", given)
+        check_view("heads", own.file.attrs, seen)
         result = measure(samples, held, rows, knowledge.head, own, cores())
         paths = accuracy_paths(samples, held, rows, knowledge, result.stayed, cores())
     told = metrics(result)

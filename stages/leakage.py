@@ -20,7 +20,7 @@ from pfl.moments import Moments, total
 from pfl.process import keep_memory
 from pfl.progress import progress
 from pfl.uploads import Uploads, open_uploads
-from pfl.view import open_view
+from pfl.view import check_view, open_view
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, view
 
@@ -49,6 +49,7 @@ def leakage(
     with open_view(features, seen) as source, open_uploads(uploads) as sent:
         check_origin("uploads", sent.features_sha256, "features", source.sha256)
         check_origin("uploads", sent.clients_sha256, "clients", dealt.sha256)
+        check_view("uploads", sent.view, seen)
         summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
         each = progress(intercept(sent), sent.clients, "clients", "leakage")
         clients = survey(source, samples, held, each, rng, cores())

@@ -21,7 +21,7 @@ from pfl.selection.candidates import Family, Settings
 from pfl.selection.choice import Chosen, choose, menu
 from pfl.selection.criteria import Criterion
 from pfl.server import read_server
-from pfl.view import open_view
+from pfl.view import check_view, open_view
 from stages._run import number_or_auto, run
 from stages._view import Lift, Norm, Project, Seed, view
 
@@ -71,6 +71,7 @@ def personalize(
     with open_view(features, seen) as source:
         made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
         among.check(held.clients, made)
+        check_view("server's sums", among.view, seen)
 
         def work(own: ClientSamples) -> Chosen | None:
             if not among.member[own.client]:

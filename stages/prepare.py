@@ -13,7 +13,7 @@ from pfl.datasets.sites import Difference, Settings, as_sites
 from pfl.errors import InputError
 from pfl.images import PixelArray, write_images
 from pfl.index import write_index
-from stages._run import LARGEST_SEED, run
+from stages._run import LARGEST_SEED, finite, run
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,10 @@ def prepare(
         Difference, typer.Option(help="How sites differ; sites are the groups of the data.")
     ],
     strength: Annotated[
-        float, typer.Option(min=0.0, max=10.0, help="Of the difference; of labels, a share.")
+        float,
+        typer.Option(
+            min=0.0, max=10.0, callback=finite, help="Of the difference; of labels, a share."
+        ),
     ],
     sites: Annotated[
         int, typer.Option(min=1, help="How many, where sites differ and the data have no groups.")

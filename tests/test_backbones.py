@@ -15,11 +15,13 @@ from PIL import Image
 from timm.data import create_transform, resolve_model_data_config
 from torch import nn
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2 import functional as F
 
 from pfl.backbones import backbone as backbone_module
 from pfl.backbones import families, load_backbone, weights
 from pfl.backbones.backbone import DEFAULT_RANGE, frozen
-from pfl.backbones.transform import Transform, configured
+from pfl.backbones.transform import OBLONG, Transform, configured
 from pfl.errors import InputError
 
 CONFIG = {
@@ -317,6 +319,25 @@ class TestTransform:
         result = configured(CONFIG, 16).pixels(images)
         assert result.shape == (3, 3, 16, 16)
         assert result.is_contiguous(memory_format=torch.channels_last)
+
+    @pytest.mark.parametrize("upright", [False, True])
+    def test_the_ends_of_very_oblong_images_are_cut_off_and_others_are_as_ever(self, upright):
+        transform = configured(CONFIG, 16)
+        rng = np.random.default_rng(0)
+        image = rng.integers(0, 256, (3, 3 * OBLONG, 3), dtype=np.uint8)
+        ends = rng.integers(0, 256, (3, 10**6, 3), dtype=np.uint8)
+        longer = np.concatenate([ends, image, ends], axis=1)
+        if upright:
+            image, longer = image.swapaxes(0, 1).copy(), longer.swapaxes(0, 1).copy()
+        plain = F.resize(
+            torch.from_numpy(image).permute(2, 0, 1),
+            [transform.resize],
+            InterpolationMode(transform.interpolation),
+            antialias=True,
+        )
+        found = transform.pixels([image, longer])
+        assert torch.equal(found[0], F.center_crop(plain, [16, 16]))
+        assert torch.equal(found[1], found[0])
 
     def test_normalization_is_the_textbook_one(self):
         transform = configured(CONFIG, 8)

@@ -1,6 +1,8 @@
 """FedHiP over Flower: the pipeline's bytes, exact joining and leaving, faults that are named."""
 
+import io
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -291,12 +293,35 @@ def fails(message, answer):
     raise RuntimeError("out of memory")
 
 
+def npy_claiming(shape):
+    """An array whose header claims more than there is."""
+    stream = io.BytesIO()
+    header = {"descr": "<i8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+def forged(data):
+    """A fault: what is sent as a number array is these bytes."""
+
+    def fault(message, answer):
+        if message.metadata.message_type == "train.moments":
+            answer.content["sent"]["gram"] = Array("int64", (1,), "numpy.ndarray", data)
+        return answer
+
+    return fault
+
+
 FAULTS = {
     "before sending": (dies({"train.moments", "evaluate.heads"}), "has not answered 'train"),
     "with an error": (fails, "out of memory"),
     "wrong shape": (tampered(lambda a: {"gram": a["gram"][:-1]}), r"gram has the shape \(20,\)"),
     "no integers": (tampered(lambda a: {"gram": a["gram"] * np.nan}), "sent float64 numbers"),
     "a class too many": (tampered(lambda a: {"class": a["class"] + 2}), "which no client can have"),
+    "a terabyte": (forged(npy_claiming((10**12,))), "cannot be understood"),
+    "a pickle": (forged(pickle.dumps(print)), "cannot be understood"),
+    "nothing": (forged(b""), "cannot be understood"),
+    "a broken archive": (forged(b"PK\3\4"), "cannot be understood"),
     "beyond range": (tampered(lambda a: {"count": a["count"] * 0}), "beyond what its samples"),
 }
 

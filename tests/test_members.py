@@ -30,11 +30,12 @@ def test_bad_numbers_are_a_sentence(leaving, message):
 
 
 def test_the_list_comes_back_with_what_it_is_of(tmp_path):
-    kept = Members(np.array([True, False, True]), Origins("a", "b", "c"))
+    view = {"feature-lift": 7, "feature-norm": 0.5}
+    kept = Members(np.array([True, False, True]), Origins("a", "b", "c"), view)
     write_members(tmp_path / "members.h5", kept)
     got = read_members(tmp_path / "members.h5")
     np.testing.assert_array_equal(got.member, kept.member)
-    assert got.origins == kept.origins
+    assert (got.origins, got.view) == (kept.origins, kept.view)
 
 
 @pytest.mark.parametrize("source", ["server", "clients", "features"])

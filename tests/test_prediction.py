@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -144,8 +145,17 @@ def test_an_unreadable_image_is_named_and_the_others_are_predicted(tiny, folder,
     assert "bad.png is damaged" in done.stderr
 
 
+def test_a_pipe_among_images_is_told_and_not_waited_for(tiny, tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    (found,) = predict(
+        load_model(Project(tiny), CLIENT, HeadKind.shared, None), [tmp_path / "pipe.png"]
+    )
+    assert "pipe.png is no regular file" in found.error
+
+
 def test_hidden_files_are_no_images(tmp_path):
     (tmp_path / ".hidden").write_text("")
+    (tmp_path / "Thumbs.db").write_text("")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "1.png").write_text("")
     (tmp_path / "a.png").write_text("")

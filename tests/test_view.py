@@ -6,13 +6,14 @@ import pytest
 
 from pfl.artifacts import reading
 from pfl.clipping import clip
+from pfl.errors import InputError
 from pfl.features import open_features
 from pfl.moments import moments, total
 from pfl.selection.candidates import Family
 from pfl.selection.criteria import Criterion
 from pfl.signs import lift, projection
 from pfl.uploads import copy_upload, open_uploads
-from pfl.view import View, open_view
+from pfl.view import View, check_view, open_view
 from stages.aggregate import aggregate
 from stages.evaluate import evaluate
 from stages.gram import gram
@@ -74,6 +75,15 @@ def test_what_is_cut_off_is_told(folder, caplog):
         full = np.where(lift(WIDTH, 4, 0).signs[:, :1].T > 0, 32767, -32767).astype(np.int16)
         seen._maps[0](full)
     assert "exceed the fixed-point range" in caplog.text
+
+
+def test_what_was_made_of_another_view_is_refused():
+    made = View(lift=4, seed=1)
+    check_view("heads", made.facts, made)
+    check_view("heads", {}, made)  # made in memory
+    for other in (View(lift=4), View(lift=5, seed=1), View(lift=4, seed=1, norm=1.0)):
+        with pytest.raises(InputError, match="heads were made of features with other settings"):
+            check_view("heads", made.facts, other)
 
 
 @pytest.mark.parametrize("flags", [(0, 30, "none", 1), (6, 0, "3.0", 2)])

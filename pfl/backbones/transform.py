@@ -19,6 +19,7 @@ from torchvision.transforms.v2 import functional as F
 from pfl.errors import InputError
 
 LARGEST_SIZE = 4096
+OBLONG = 16  # times its short side, beyond which an image's ends are cut off before it is resized
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Transform:
         return torch.cat([self._resized(torch.from_numpy(image[None])) for image in images])
 
     def _resized(self, images: UInt8[Tensor, "b h w 3"]) -> UInt8[Tensor, "b 3 size size"]:
+        if not self.squash:
+            images = _shortened(images)
         # The permuted view is channels-last already, torchvision's fast path and the model's.
         resized = F.resize(
             images.permute(0, 3, 1, 2),
@@ -76,6 +79,19 @@ class Transform:
             for v in (self.mean, self.std)
         )
         return pixels.float().mul_(1 / (255 * std)).sub_(mean / std)
+
+
+def _shortened(images: UInt8[Tensor, "b h w 3"]) -> UInt8[Tensor, "b _ _ 3"]:
+    """Cut the ends off very oblong images: the central square does not show them.
+
+    Resized as it is, an image of one pixel by millions would take terabytes.
+    """
+    height, width = images.shape[1:3]
+    longest = OBLONG * min(height, width)
+    for axis, length in ((1, height), (2, width)):
+        if length > longest:
+            images = images.narrow(axis, (length - longest) // 2, longest)
+    return images
 
 
 def configured(config: Mapping[str, Any], image_size: int | None) -> Transform:

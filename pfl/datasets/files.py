@@ -1,14 +1,22 @@
 """The files of a data folder, by names that do not depend on where it lies."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pfl.datasets.links import check_link
+from pfl.datasets.names import some
 from pfl.errors import InputError
+from pfl.litter import is_litter
+
+log = logging.getLogger(__name__)
 
 
-def walk(root: Path, deepest: int, layouts: str) -> Iterator[str]:
-    """Yield the files below ``root`` as relative names, in code-point order of their parts.
+def walk(root: Path, deepest: int, layouts: str) -> list[str]:
+    """The files below ``root`` as relative names, in code-point order of their parts.
+
+    What systems leave in folders is passed over, and folders without files with a warning.
 
     Args:
         root: a folder.
@@ -19,16 +27,17 @@ def walk(root: Path, deepest: int, layouts: str) -> Iterator[str]:
         InputError: a file lies too deep, is no regular one, or a link leads out of the folder.
     """
     home = root.resolve()
+    empty: list[str] = []
 
     def visit(folder: Path, prefix: str, depth: int) -> Iterator[str]:
         with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
+            entries = [entry for entry in found if not is_litter(entry.name)]
+        if not entries:
+            empty.append(prefix)
+        for entry in sorted(entries, key=lambda entry: entry.name):
             name = prefix + entry.name
-            if entry.name.startswith("."):
-                continue
             if entry.is_symlink():
-                _check_link(Path(entry.path), home)
+                check_link(Path(entry.path), home)
             if not entry.is_dir():
                 yield _usable(root, name)
             elif depth == deepest:
@@ -36,18 +45,10 @@ def walk(root: Path, deepest: int, layouts: str) -> Iterator[str]:
             else:
                 yield from visit(Path(entry.path), f"{name}/", depth + 1)
 
-    return visit(root, "", 1)
-
-
-def _check_link(link: Path, home: Path) -> None:
-    target = link.resolve()
-    if not target.is_relative_to(home):
-        raise InputError(
-            f"{link} links to {target}, outside the data folder, where changes go unnoticed: "
-            "copy what it links to into the folder, or remove the link."
-        )
-    if not target.exists():
-        raise InputError(f"{link} links to {target}, which does not exist: remove or mend it.")
+    names = list(visit(root, "", 1))
+    if empty and names:
+        log.warning("Skipped %d folder(s) without files in %s: %s.", len(empty), root, some(empty))
+    return names
 
 
 def _usable(root: Path, name: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl.datasets.files import walk
+from pfl.datasets.names import some
 from pfl.datasets.samples import NO_GROUPS, Request, Samples, assemble
 from pfl.errors import InputError
 from pfl.images import ImageFiles
@@ -55,7 +56,7 @@ def load(request: Request) -> Samples:
             f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
             f"{LAYOUTS}."
         )
-    files = _parse(root, list(walk(root, DEEPEST, LAYOUTS)))
+    files = _parse(root, walk(root, DEEPEST, LAYOUTS))
     split = _numbered_splits(root, [file.split for file in files])
     label, classes = _numbered([file.label for file in files])
     group, groups = _numbered([file.domain for file in files])
@@ -72,7 +73,7 @@ def _parse(root: Path, names: list[str]) -> list[_File]:
             f"{root} holds no class folders with files: images must lie in it as {LAYOUTS}."
         )
     if loose:
-        log.warning("Skipped %d file(s) directly in %s: %s.", len(loose), root, _some(loose))
+        log.warning("Skipped %d file(s) directly in %s: %s.", len(loose), root, some(loose))
     splits = _has_splits(root, [path[0] for path in paths])
     _check_depth(root, paths, 3 if splits else 2)
     return [_file(path, splits) for path in paths]
@@ -83,8 +84,8 @@ def _has_splits(root: Path, tops: list[str]) -> bool:
     others = sorted(set(tops) - set(named))
     if named and others:
         raise InputError(
-            f"{root} holds folders named like splits ({_some(named)}) beside others "
-            f"({_some(others)}): move the others elsewhere, or rename the former if they are "
+            f"{root} holds folders named like splits ({some(named)}) beside others "
+            f"({some(others)}): move the others elsewhere, or rename the former if they are "
             "classes or domains."
         )
     return bool(named)
@@ -126,7 +127,3 @@ def _numbered(names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     distinct = tuple(sorted(set(names)))
     number = {name: i for i, name in enumerate(distinct)}
     return np.array([number[name] for name in names], np.int64), distinct
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

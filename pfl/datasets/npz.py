@@ -7,14 +7,13 @@ Nothing is unpickled.
 """
 
 import logging
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
+from pfl.datasets.archive import names_in, read_arrays
+from pfl.datasets.links import check_links
 from pfl.datasets.samples import NO_GROUPS, Request, Samples, assemble
 from pfl.errors import InputError
 from pfl.images import PixelArray
@@ -28,7 +27,6 @@ NUMBERING = (
     "classes, {name} = np.unique({name}, return_inverse=True) numbers any labels "
     "(of both splits together)"
 )
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -40,7 +38,9 @@ def load(request: Request) -> Samples:
             gaps; the message says how to convert it.
     """
     path = _file(request.path)
-    arrays = _read(path)
+    names = names_in(path)
+    _check_names(path, names)
+    arrays = read_arrays(path, [name for name in KNOWN if name in names])
     splits = ("train", "test") if "x_test" in arrays else ("train",)
     pixels = [_pixels(path, f"x_{name}", arrays[f"x_{name}"]) for name in splits]
     labels = [_labels(path, f"y_{name}", arrays[f"y_{name}"]) for name in splits]
@@ -65,37 +65,12 @@ def _file(path: Path) -> Path:
         return path
     found = sorted(file for file in path.glob("*.npz") if file.is_file())
     if len(found) == 1:
+        check_links(path, (found[0].name,))
         return found[0]
     raise InputError(
         f"{path} is no file, nor a folder with exactly one .npz file (it has {len(found)}): "
         "set `prepare.path` to your .npz file."
     )
-
-
-def _read(path: Path) -> Arrays:
-    try:
-        file = np.load(path, allow_pickle=False)
-    except BROKEN as error:
-        raise InputError(
-            f"{path} is damaged, truncated or no .npz file ({error}): "
-            "write it again with `np.savez`."
-        ) from error
-    if not isinstance(file, NpzFile):
-        raise InputError(f"{path} is a single array: save several by name with `np.savez`.")
-    with file:
-        _check_names(path, file.files)
-        return {name: _member(path, file, name) for name in KNOWN if name in file.files}
-
-
-def _member(path: Path, file: NpzFile, name: str) -> np.ndarray:
-    try:
-        array: np.ndarray = file[name]
-    except BROKEN as error:
-        raise InputError(
-            f"{path}: array '{name}' cannot be read ({error}); write it again, as an array of "
-            "numbers or strings rather than of Python objects."
-        ) from error
-    return array
 
 
 def _check_names(path: Path, names: list[str]) -> None:
@@ -120,17 +95,7 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 def _pixels(path: Path, name: str, x: np.ndarray) -> np.ndarray:
     """Check images and give them a channel axis: (n, h, w, c) uint8."""
-    remedy = ""
-    if x.dtype.kind == "f":
-        remedy = f"(255 * {name}).round().astype('uint8') converts values in 0 … 1"
-    elif x.dtype != np.uint8:
-        remedy = f"{name}.astype('uint8') converts values in 0 … 255"
-    elif x.ndim == 4 and x.shape[3] not in (1, 3) and x.shape[1] in (1, 3):
-        remedy = f"{name}.transpose(0, 2, 3, 1) puts the channels last"
-    elif x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
-        remedy = f"{name}.reshape(n, height, width, channels) gives it the right shape"
-    elif 0 in x.shape[1:]:
-        remedy = "its images have no pixels"
+    remedy = _remedy(name, x)
     if remedy:
         raise InputError(
             f"{path}: {name} is {x.dtype} of shape {x.shape}, but must be uint8 of shape "
@@ -139,13 +104,41 @@ def _pixels(path: Path, name: str, x: np.ndarray) -> np.ndarray:
     return x if x.ndim == 4 else x[..., None]
 
 
+def _remedy(name: str, x: np.ndarray) -> str:
+    """How to make images of the right type and shape; empty where they have them."""
+    if x.dtype == bool:
+        return f"255 * {name}.astype('uint8') makes true white and false black"
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        return "some values are NaN or infinite, which no pixel is"
+    if x.dtype.kind == "f":
+        return f"(255 * {name}).round().astype('uint8') converts values in 0 … 1"
+    if x.dtype.kind in "iu" and x.dtype != np.uint8:
+        return (
+            f"{name}.astype('uint8') converts values in 0 … 255, ({name} // 257).astype('uint8') "
+            "those in 0 … 65535"
+        )
+    if x.dtype != np.uint8:
+        return "give the levels of the pixels, 0 … 255"
+    if x.ndim == 4 and x.shape[3] not in (1, 3) and x.shape[1] in (1, 3):
+        return f"{name}.transpose(0, 2, 3, 1) puts the channels last"
+    if x.ndim == 4 and x.shape[3] == 4:
+        return f"{name}[..., :3] leaves out the opacity of RGBA"
+    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
+        return f"{name}.reshape(n, height, width, channels) gives it the right shape"
+    return "its images have no pixels" if 0 in x.shape[1:] else ""
+
+
 def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
     """Check labels; a column (n, 1), as some libraries have it, becomes a vector."""
     remedy = ""
-    if y.ndim == 2 and y.shape[1] > 1:
+    if y.ndim == 2 and y.shape[0] == 1 < y.shape[1]:
+        remedy = f"{name}[0] takes the one row"
+    elif y.ndim == 2 and y.shape[1] > 1:
         remedy = f"{name}.argmax(1) converts one-hot labels"
     elif y.ndim == 0 or y.size != len(y):
         remedy = "give one label per image"
+    elif y.dtype.kind == "f" and not np.isfinite(y).all():
+        remedy = "some are NaN or infinite: leave out samples without a label, then number the rest"
     elif y.dtype.kind not in "iu":
         remedy = NUMBERING.format(name=name)
     if remedy:

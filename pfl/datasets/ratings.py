@@ -52,7 +52,7 @@ def load(request: Request) -> Samples:
     root = request.path
     if not root.is_dir():
         raise InputError(f"{root} is not a folder: set `prepare.path` to one that holds {LAYOUT}.")
-    names = list(walk(root, DEEPEST, LAYOUT))
+    names = walk(root, DEEPEST, LAYOUT)
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")

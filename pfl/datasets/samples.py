@@ -1,5 +1,6 @@
 """What every source returns, and how a test split is cut where a source has none."""
 
+import logging
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,11 +10,13 @@ import numpy as np
 from jaxtyping import Int
 
 from pfl.artifacts import Attribute
+from pfl.datasets.names import check_names, some, warn_of_twins
 from pfl.errors import InputError
 from pfl.images import ImageFiles, PixelArray
 from pfl.index import TEST, TRAIN, Index
 from pfl.shares import portion
 
+log = logging.getLogger(__name__)
 NO_GROUPS = ("all",)  # the one group of data that have none
 
 
@@ -93,20 +96,11 @@ def assemble(
             "seed": request.seed,
             **how,
         }
-    _check_names(request.path, index)
+    for names in (index.classes, index.groups):
+        check_names(request.path, names)
+        warn_of_twins(request.path, names)
     _check_splits(request.path, index, cut)
     return _ordered(images, index, attributes)
-
-
-def _check_names(path: Path, index: Index) -> None:
-    """Refuse names that no file can hold: lone halves of UTF-16 pairs."""
-    for name in (*index.classes, *index.groups):
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"{path} names a class or group {name!r}, which cannot be encoded: rename it."
-            ) from error
 
 
 def _check_splits(path: Path, index: Index, cut: bool) -> None:
@@ -126,11 +120,18 @@ def _check_splits(path: Path, index: Index, cut: bool) -> None:
             else "fill its test split, or remove that, so that one is cut"
         )
         raise InputError(f"{path} has no test samples, so nothing could be evaluated: {remedy}.")
-    if not np.isin(index.label[index.test], trained).any():
+    tested = np.unique(index.label[index.test])
+    unknown = np.setdiff1d(tested, trained)
+    if len(unknown) == len(tested):
         raise InputError(
             f"No test sample of {path} is of a class with training samples, so nothing could be "
             "evaluated: add test samples of the classes that are trained."
         )
+    if len(unknown):
+        log.warning(
+            "%d class(es) of %s have test samples but no training samples, so that nobody can "
+            "learn them: %s.", len(unknown), path, some([index.classes[c] for c in unknown]),
+        )  # fmt: skip
 
 
 def _ordered(

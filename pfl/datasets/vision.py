@@ -16,12 +16,19 @@ from typing import Any
 import numpy as np
 
 from pfl.artifacts import replacing
+from pfl.datasets.links import check_links
 from pfl.datasets.samples import NO_GROUPS, Request, Samples, assemble
 from pfl.errors import InputError
 from pfl.images import PixelArray
 from pfl.index import TEST, TRAIN, Index
 
 log = logging.getLogger(__name__)
+IDX = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Source:
         labels: the attribute with the labels.
         manual: what to put where, without a download; ``{path}`` stands for the folder.
         unpack: makes its files in the given folder from archives found there or installed.
+        places: what of the folder is read or written, relative to it.
         classes: the class names, where the class itself has none.
     """
 
@@ -44,6 +52,7 @@ class Source:
     labels: str
     manual: str
     unpack: Callable[[Path], None]
+    places: tuple[str, ...]
     classes: tuple[str, ...] = ()
 
 
@@ -51,8 +60,10 @@ def load(source: Source, request: Request) -> Samples:
     """Load both splits of a public data set.
 
     Raises:
-        InputError: it is missing or damaged and may not, or could not, be downloaded.
+        InputError: it is missing or damaged and may not, or could not, be downloaded, or a link
+            among its files leads out of the folder.
     """
+    check_links(request.path, source.places)
     source.unpack(request.path)
     parts = [_split(source, request, options) for options in source.splits]
     pixels = np.concatenate([source.pixels(np.asarray(part.data)) for part in parts])
@@ -118,8 +129,8 @@ def _unpack_archive(folder: Path, archive: str, md5: str, made: str) -> None:
 def _unzip_idx(folder: Path, name: str, installed: tuple[Path, ...]) -> None:
     """Unzip IDX files into torchvision's ``<name>/raw`` from there, ``folder`` or ``installed``."""
     raw = folder / name / "raw"
-    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
-        target = raw / f"{part}-ubyte"
+    for part in IDX:
+        target = raw / part
         packed = [place / f"{target.name}.gz" for place in (raw, folder, *installed)]
         found = next((file for file in packed if file.is_file()), None)
         if found and not target.is_file():
@@ -145,6 +156,7 @@ def _cifar(name: str, archive: str, md5: str, made: str) -> Source:
         labels="targets",
         manual=f"put {archive} from https://www.cs.toronto.edu/~kriz/cifar.html into {{path}}",
         unpack=lambda folder: _unpack_archive(folder, archive, md5, made),
+        places=(archive, made),
     )
 
 
@@ -156,6 +168,11 @@ def _idx(name: str, manual: str, installed: tuple[Path, ...] = ()) -> Source:
         labels="targets",
         manual=manual,
         unpack=lambda folder: _unzip_idx(folder, name, installed),
+        places=tuple(
+            place
+            for part in IDX
+            for place in (f"{name}/raw/{part}", f"{name}/raw/{part}.gz", f"{part}.gz")
+        ),
     )
 
 
@@ -185,5 +202,6 @@ SVHN = Source(
     manual="put train_32x32.mat and test_32x32.mat of http://ufldl.stanford.edu/housenumbers/ "
     "into {path}",
     unpack=lambda folder: None,
+    places=("train_32x32.mat", "test_32x32.mat"),
     classes=tuple(str(digit) for digit in range(10)),
 )

@@ -137,7 +137,7 @@ class Exchange:
             return parse(node, reply.content)
         except InputError as error:
             self.fault(node, str(error))
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # Bytes from elsewhere make decoders raise nearly anything.
             self.fault(node, f"its answer cannot be understood ({error!r})")
         return None
 

@@ -4,8 +4,9 @@ import json
 import math
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from pfl.artifacts import unusable_file
 from pfl.display import Content
@@ -27,13 +28,16 @@ def describe_trained(path: Path) -> Content:
             facts = json.loads((file.metadata() or {})[KEY])
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
-            last = facts.pop("last")
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        return _told(path, facts, shapes)
+    except Exception as error:  # What a file says that is not ours makes nearly anything fail.
         raise InputError(
             f"{path} is damaged or holds no models of a trained method ({error!r}): delete it and "
             "run `dvc repro`, which makes it again."
         ) from error
-    training = facts.pop("training", {})
+
+
+def _told(path: Path, facts: dict[str, Any], shapes: dict[str, tuple[list[int], str]]) -> Content:
+    last, training = facts.pop("last"), facts.pop("training", {})
     return {
         "file": str(path),
         "what": "the models of a trained method: the server's and the clients'",
