@@ -38,6 +38,7 @@ FIRST = {
     "compare.methods": "train@local-0",
     "compare.heads": "heads@local-0",
     "compare.seeds": "train@fedavg-1",
+    "pretraining.datasets": "public@cifar10",
 }
 OTHER = {
     "prepare.dataset": "mnist",
@@ -77,6 +78,7 @@ OTHER = {
     "personalize.beta": 10.0,
     "personalize.rho": 100.0,
     "personalize.criterion": "accuracy",
+    "pretraining.datasets": ["cifar10"],
     "compare.methods": ["fedavg", "local"],
     "compare.heads": ["fedavg", "local"],
     "compare.seeds": [0, 1],
@@ -115,8 +117,33 @@ OTHER = {
     "heads.fedavg.hidden": 8,
     "heads.fedavg.learning-rate": 0.5,
 }
-# Settings of methods that do not run in these copies; test_train_dvc.py has some that do.
+# Settings of what does not run in these copies: see test_train_dvc.py and test_pretrain_dvc.py.
 ELSEWHERE = {
+    "public.path": "data/weights",
+    "public.download": True,
+    "public.test-fraction": 0.3,
+    "public.seed": 1,
+    "pretrain.image-size": 64,
+    "pretrain.patch-size": 8,
+    "pretrain.width": 64,
+    "pretrain.depth": 2,
+    "pretrain.heads": 2,
+    "pretrain.decoder-width": 32,
+    "pretrain.decoder-depth": 2,
+    "pretrain.decoder-heads": 2,
+    "pretrain.mask-ratio": 0.5,
+    "pretrain.smallest-crop": 1.0,
+    "pretrain.epochs": 2,
+    "pretrain.warmup-epochs": 1.0,
+    "pretrain.batch-size": 64,
+    "pretrain.learning-rate": 0.01,
+    "pretrain.weight-decay": 0.0,
+    "pretrain.ema": 0.9,
+    "pretrain.probe-every": 1,
+    "pretrain.precision": "bf16",
+    "pretrain.device": "cpu",
+    "pretrain.threads": 2,
+    "pretrain.seed": 1,
     "train.cd2-pfed.ratio": 0.25,
     "train.cd2-pfed.cross": "output",
     "train.cd2-pfed.increase": False,
@@ -177,7 +204,7 @@ def test_each_parameter_touches_its_own_stage_first(finished, key):
     assert would_run(finished, {key: OTHER[key]})[0] == FIRST.get(key, FIRST.get(section, section))
 
 
-def test_settings_of_methods_that_do_not_run_touch_nothing(finished):
+def test_settings_of_what_does_not_run_touch_nothing(finished):
     heads = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["heads"]
     others = {f"heads.{name}.hidden": 99 for name in heads if name != "fedavg"}
     assert would_run(finished, ELSEWHERE | others) == []

@@ -56,7 +56,7 @@ def load(request: Request) -> Samples:
             f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
             f"{LAYOUTS}."
         )
-    files = _parse(root, list(_walk(root)))
+    files = _parse(root, list(walk(root)))
     split = _numbered_splits(root, [file.split for file in files])
     label, classes = _numbered([file.label for file in files])
     group, groups = _numbered([file.domain for file in files])
@@ -65,7 +65,7 @@ def load(request: Request) -> Samples:
     return assemble(images, index, request, cut=not index.test.any())
 
 
-def _walk(root: Path) -> Iterator[str]:
+def walk(root: Path) -> Iterator[str]:
     """Yield the files below ``root`` as relative names, in code-point order of their parts."""
     home = root.resolve()
 

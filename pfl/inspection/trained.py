@@ -1,9 +1,10 @@
-"""What the models of a trained method say of themselves, without reading a weight."""
+"""What trained networks say of themselves, without reading a weight: models, and encoders."""
 
 import json
 import math
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -11,11 +12,12 @@ from pfl.artifacts import unusable_file
 from pfl.display import Content
 from pfl.errors import InputError
 
-KEY = "pfl"  # of the metadata, as in :mod:`pfl.checkpoint`, which would load PyTorch
+KEY = "pfl"  # of the metadata, as in :mod:`pfl.tensorfile`, which would load PyTorch
+Shapes = dict[str, tuple[list[int], str]]  # of each tensor, and its type
 
 
 def describe_trained(path: Path) -> Content:
-    """Method, settings, rounds, and how much of the models is shared and private.
+    """Of a method's models: settings, rounds, what is shared and private; of an encoder: its parts.
 
     Raises:
         InputError: the file is missing, damaged or of another origin.
@@ -27,12 +29,14 @@ def describe_trained(path: Path) -> Content:
             facts = json.loads((file.metadata() or {})[KEY])
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
-            last = facts.pop("last")
+            last = None if "architecture" in facts else facts.pop("last")
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise InputError(
             f"{path} is damaged or holds no models of a trained method ({error!r}): delete it and "
             "run `dvc repro`, which makes it again."
         ) from error
+    if last is None:
+        return _encoder(path, facts, shapes)
     training = facts.pop("training", {})
     return {
         "file": str(path),
@@ -51,7 +55,24 @@ def describe_trained(path: Path) -> Content:
     }  # fmt: skip
 
 
-def _clients(shapes: dict[str, tuple[list[int], str]], last: list[int]) -> list[dict[str, object]]:
+def _encoder(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
+    """The encoder that ``pretrain`` keeps: architecture, training, how large."""
+    training = facts["training"]
+    return {
+        "file": str(path),
+        "what": "the encoder of a masked autoencoder: a backbone",
+        "made-by": "pretrain",
+        "bytes": path.stat().st_size,
+        "architecture": facts["architecture"],
+        "numbers": sum(math.prod(shape) for shape, _ in shapes.values()),
+        "parameters": {
+            name: _line(value) if isinstance(value, dict) else value
+            for name, value in training.items()
+        },
+    }
+
+
+def _clients(shapes: Shapes, last: list[int]) -> list[dict[str, object]]:
     """Numbers that each client keeps for itself, and its last round."""
     kept: defaultdict[tuple[str, int], int] = defaultdict(int)
     for name, (shape, _) in shapes.items():
