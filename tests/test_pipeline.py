@@ -38,7 +38,6 @@ FIRST = {
     "compare.methods": "train@local-0",
     "compare.heads": "heads@local-0",
     "compare.seeds": "train@fedavg-1",
-    "pretraining.datasets": "public@cifar10",
 }
 OTHER = {
     "prepare.dataset": "mnist",
@@ -78,7 +77,6 @@ OTHER = {
     "personalize.beta": 10.0,
     "personalize.rho": 100.0,
     "personalize.criterion": "accuracy",
-    "pretraining.datasets": ["cifar10"],
     "compare.methods": ["fedavg", "local"],
     "compare.heads": ["fedavg", "local"],
     "compare.seeds": [0, 1],
@@ -173,6 +171,9 @@ ELSEWHERE = {
     "train.pfedme.learning-rate": 0.1,
 }
 
+# A dry run ends where a new stage's input is not there yet: tested by running, in the latter.
+RUN_ELSEWHERE = {"pretraining.datasets"}
+
 
 @pytest.fixture
 def project(finished, tmp_path):
@@ -194,7 +195,7 @@ def test_every_parameter_is_known_to_these_tests():
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     known = {name for name, _ in flat(params) if not name.startswith("heads.")}
     known |= {f"heads.fedavg.{name}" for name, _ in flat(params["heads"]["fedavg"])}
-    assert OTHER.keys() | ELSEWHERE.keys() == known
+    assert OTHER.keys() | ELSEWHERE.keys() | RUN_ELSEWHERE == known
 
 
 @pytest.mark.parametrize("key", OTHER)
