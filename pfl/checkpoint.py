@@ -2,27 +2,19 @@
 
 One safetensors file holds ``shared/<entry>``, and for each client ``private/<client>/<entry>`` (the
 private elements by its last round's split, in row-major order) and ``memory/<client>/<name>``. Its
-metadata are one line of JSON: the number of finished rounds, each client's last round, what else
-the caller wants to find there, and the SHA-256 of all of it, since safetensors has no checksum.
-Equal content, equal bytes.
+facts are the number of finished rounds, each client's last round, and what else the caller wants to
+find there. :mod:`pfl.tensorfile` checks all of it. Equal content, equal bytes.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pfl.artifacts import replacing
 from pfl.errors import InputError
 from pfl.rounds import Federation, Member
-
-KEY, SHA256 = "pfl", "sha256"
+from pfl.tensorfile import BROKEN, load_tensors, save_tensors
 
 
 def save_federation(path: Path, federation: Federation, facts: Mapping[str, Any]) -> None:
@@ -32,12 +24,7 @@ def save_federation(path: Path, federation: Federation, facts: Mapping[str, Any]
         for kind, values in (("private", member.private), ("memory", member.memory)):
             tensors |= {f"{kind}/{client}/{name}": value for name, value in values.items()}
     last = [member.last for member in federation.members]
-    told = {**facts, "round": federation.round, "last": last}
-    contiguous = {name: value.contiguous() for name, value in tensors.items()}
-    # One key alone: with several, safetensors writes them in a random order.
-    metadata = {KEY: json.dumps(told | {SHA256: _sha256(told, contiguous)})}
-    with replacing(path) as part:
-        save_file(contiguous, part, metadata)
+    save_tensors(path, tensors, {**facts, "round": federation.round, "last": last})
 
 
 def load_federation(path: Path) -> tuple[Federation, dict[str, Any]]:
@@ -47,14 +34,9 @@ def load_federation(path: Path) -> tuple[Federation, dict[str, Any]]:
         InputError: the file is missing, damaged, or something else.
     """
     try:
-        with safe_open(path, "pt") as file:
-            facts = json.loads((file.metadata() or {})[KEY])
-            recorded = facts.pop(SHA256)
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        if _sha256(facts, tensors) != recorded:
-            raise ValueError("it was changed after it was written")
+        tensors, facts = load_tensors(path)
         return _federation(facts, tensors), facts
-    except Exception as error:  # What a file says that is not ours makes nearly anything fail.
+    except BROKEN as error:
         raise InputError(
             f"{path} is missing, damaged or no state of a federation ({error}): delete it and run "
             "`dvc repro`, which makes it again."
@@ -77,13 +59,3 @@ def _federation(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Fede
         Member(last, **values) for last, values in zip(facts["last"], kept, strict=True)
     )
     return Federation(facts["round"], shared, members)
-
-
-def _sha256(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the facts as sorted JSON and of every tensor with its name, type and shape."""
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for name in sorted(tensors):
-        value = tensors[name].cpu()
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

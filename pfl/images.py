@@ -234,16 +234,17 @@ class Images:
         Raises:
             InputError: the artifact is damaged.
         """
-        images = self._rgb(start, stop)
+        images = self.stored(start, stop)
         if self._sites is None:
             return images
         sites, change = self._sites.site[start:stop].tolist(), self._sites.skew.change
         changed = [change(image, site) for image, site in zip(images, sites, strict=True)]
         return changed if self.encoded else np.stack(changed)
 
-    def _rgb(
+    def stored(
         self, start: int, stop: int
     ) -> UInt8[np.ndarray, "b h w 3"] | list[UInt8[np.ndarray, "_ _ 3"]]:
+        """As :meth:`rgb`, but as the data set has them, whatever the sites make of them."""
         if not self.encoded:
             pixels = read(self._file, "pixels", slice(start, stop))
             # A grey image is the same value in each of the three channels.

@@ -21,6 +21,8 @@ SECTIONS = {
     "prepare": "prepare",
     "partition": "partition",
     "extract": "extract",
+    "public": "public",
+    "pretrain": "pretrain",
     "features": "gram",
     "aggregate": "aggregate",
     "personalize": "personalize",

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
 from pfl.backbones.backbone import Backbone, frozen
+from pfl.backbones.own import MAE, PIXELS, masked_autoencoder, raw_pixels
 from pfl.backbones.transform import configured
 from pfl.backbones.weights import (
     Place,
@@ -51,6 +52,11 @@ def load_backbone(
     Raises:
         InputError: the name is unknown; no weights are found; they do not fit; the size does not.
     """
+    if name.startswith(f"{MAE}:"):
+        raise InputError(
+            f"The backbone '{name}' names a file, which DVC would not watch: set extract.backbone "
+            f"to {MAE} and extract.weights to {name.removeprefix(f'{MAE}:')}."
+        )
     family = FAMILIES.get(name, _timm)
     return family(name, weights, image_size, feature_range)
 
@@ -232,6 +238,8 @@ def _random_tiny(
 
 
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {
+    MAE: masked_autoencoder,
     MOBILENET: _mobilenet,
+    PIXELS: raw_pixels,
     RANDOM: _random_tiny,
 }

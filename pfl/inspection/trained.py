@@ -1,4 +1,4 @@
-"""What the models of a trained method say of themselves, without reading a weight."""
+"""What trained networks say of themselves, without reading a weight: models, and encoders."""
 
 import json
 import math
@@ -12,11 +12,12 @@ from pfl.artifacts import unusable_file
 from pfl.display import Content
 from pfl.errors import InputError
 
-KEY = "pfl"  # of the metadata, as in :mod:`pfl.checkpoint`, which would load PyTorch
+KEY = "pfl"  # of the metadata, as in :mod:`pfl.tensorfile`, which would load PyTorch
+Shapes = dict[str, tuple[list[int], str]]  # of each tensor, and its type
 
 
 def describe_trained(path: Path) -> Content:
-    """Method, settings, rounds, and how much of the models is shared and private.
+    """Of a method's models: settings, rounds, what is shared and private; of an encoder: its parts.
 
     Raises:
         InputError: the file is missing, damaged or of another origin.
@@ -28,7 +29,7 @@ def describe_trained(path: Path) -> Content:
             facts = json.loads((file.metadata() or {})[KEY])
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
-        return _told(path, facts, shapes)
+        return (_encoder if "architecture" in facts else _told)(path, facts, shapes)
     except Exception as error:  # What a file says that is not ours makes nearly anything fail.
         raise InputError(
             f"{path} is damaged or holds no models of a trained method ({error!r}): delete it and "
@@ -36,7 +37,7 @@ def describe_trained(path: Path) -> Content:
         ) from error
 
 
-def _told(path: Path, facts: dict[str, Any], shapes: dict[str, tuple[list[int], str]]) -> Content:
+def _told(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
     last, training = facts.pop("last"), facts.pop("training", {})
     return {
         "file": str(path),
@@ -55,7 +56,24 @@ def _told(path: Path, facts: dict[str, Any], shapes: dict[str, tuple[list[int], 
     }  # fmt: skip
 
 
-def _clients(shapes: dict[str, tuple[list[int], str]], last: list[int]) -> list[dict[str, object]]:
+def _encoder(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
+    """The encoder that ``pretrain`` keeps: architecture, training, how large."""
+    training = facts["training"]
+    return {
+        "file": str(path),
+        "what": "the encoder of a masked autoencoder: a backbone",
+        "made-by": "pretrain",
+        "bytes": path.stat().st_size,
+        "architecture": facts["architecture"],
+        "numbers": sum(math.prod(shape) for shape, _ in shapes.values()),
+        "parameters": {
+            name: _line(value) if isinstance(value, dict) else value
+            for name, value in training.items()
+        },
+    }
+
+
+def _clients(shapes: Shapes, last: list[int]) -> list[dict[str, object]]:
     """Numbers that each client keeps for itself, and its last round."""
     kept: defaultdict[tuple[str, int], int] = defaultdict(int)
     for name, (shape, _) in shapes.items():

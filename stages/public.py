@@ -1,0 +1,60 @@
+"""public: images that are nobody's secret, without those that the clients have, to pretrain on."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfl.artifacts import Attribute, recorded_sha256, replacing_all
+from pfl.datasets import Request
+from pfl.errors import InputError
+from pfl.images import open_images, write_images
+from pfl.index import write_index
+from pfl.pretrain.public import load_public, without_clients
+from stages._run import LARGEST_SEED, run
+
+log = logging.getLogger(__name__)
+
+
+def public(
+    dataset: Annotated[
+        str, typer.Option(help="A data set that prepare knows, or unlabelled: any image files.")
+    ],
+    path: Annotated[Path, typer.Option(help="File or folder that it is read from.")],
+    download: Annotated[
+        bool, typer.Option(help="Let torchvision download what is missing into the path.")
+    ],
+    test_fraction: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Share in [0, 1) kept for the probe, without a split."),
+    ],
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
+    clients_images: Annotated[Path, typer.Option(help="The artifact images.h5, of the clients.")],
+    images: Annotated[Path, typer.Option(help="Output: every public image.")],
+    index: Annotated[Path, typer.Option(help="Output: label and split of each.")],
+) -> None:
+    """Read public images, leave out those that the clients have too, and store the rest."""
+    if not test_fraction < 1:
+        raise InputError(
+            f"public.test-fraction is {test_fraction}, which leaves no images to train on: choose "
+            "one in [0, 1)."
+        )
+    loaded = load_public(dataset, Request(path, download, test_fraction, seed))
+    with open_images(clients_images) as clients:
+        samples = without_clients(loaded, clients)
+    attributes: dict[str, Attribute] = {"dataset": dataset, **samples.attributes}
+    with replacing_all(images, index) as (images_part, index_part):
+        write_images(images_part, samples.images, attributes)
+        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
+        write_index(index_part, listed, attributes)
+    listing = samples.index
+    log.info(
+        "%s: %s public images to train on, %s for the probe.",
+        dataset, f"{listing.train.sum():,}", f"{listing.test.sum():,}",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(public, "images", "index")
