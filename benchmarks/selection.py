@@ -134,7 +134,7 @@ def all_scores(own: Own, every: Sequence[Candidate], test: np.ndarray) -> Iterat
     rotated = test @ own.shared.spectrum.vectors
     start = rotated @ own.shared.head(own.beta)
     carried = test @ own.fit.directions(own.features)
-    errors, targets = (own.fit.project(y) for y in (own.errors(own.beta), own.targets))
+    errors, targets = (own.fit.project(y) for y in (own.under(own.beta).errors, own.targets))
     fedhip = functools.cache(lambda beta: Whitened.of(own, rotated, beta))
     for one in every:
         if one.family is Family.GLOBAL:
@@ -159,11 +159,11 @@ class Whitened:
     @classmethod
     def of(cls, own: Own, rotated: np.ndarray, beta: float) -> "Whitened":
         """Decompose at β; ``rotated`` are the test features times U."""
-        white = own.whitened(beta)
-        fit = smoother(white)
+        shared = own.under(beta)
+        white, fit = shared.whitened, smoother(shared.whitened)
         carried = rotated / np.sqrt(own.shared.spectrum.values + beta) @ fit.directions(white)
         start = rotated @ own.shared.head(beta)
-        return cls(fit, start, carried, fit.project(own.errors(beta)))
+        return cls(fit, start, carried, fit.project(shared.errors))
 
     def scores(self, alpha: float) -> np.ndarray:
         """Scores under P_k(α)."""

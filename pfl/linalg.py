@@ -5,6 +5,7 @@ same factor serves every right-hand side.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,17 +66,29 @@ def factor(
         raise InputError(f"The ridge {name} is {ridge:g} but must be positive: set {name} above 0.")
     shifted = np.array(matrix, order="F")
     shifted[np.diag_indices_from(shifted)] += ridge
-    norm = float(np.abs(shifted).sum(axis=0).max(initial=0.0))
+    lost = (
+        f"The ridge {name} = {ridge:g} is lost in float64 beside this Gram matrix: set {name} to "
+    )
+    return definite(shifted, lambda norm: remedy or f"{lost}{10 * WORST * norm:.1g} or more.")
+
+
+def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -> Factor:
+    """Cholesky factor of A, symmetric positive definite and not too close to a singular one.
+
+    Args:
+        matrix: A.
+        remedy: what to say when it is neither, given ‖A‖₁.
+
+    Raises:
+        InputError: A is indefinite, or its estimated reciprocal condition number below ``WORST``.
+    """
+    norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
     try:
-        found = cholesky(shifted)
+        found = cholesky(matrix)
     except np.linalg.LinAlgError:
         found = None
     if found is None or not _reciprocal_condition(found, norm) >= WORST:
-        raise InputError(
-            remedy
-            or f"The ridge {name} = {ridge:g} is lost in float64 beside this Gram matrix: "
-            f"set {name} to {10 * WORST * norm:.1g} or more."
-        )
+        raise InputError(remedy(norm))
     return found
 
 

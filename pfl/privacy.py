@@ -45,10 +45,11 @@ from pfl.gaussian import Bytes, noise_multiplier, normals
 from pfl.linalg import diagonal_positions, least_eigenvalue
 from pfl.moments import Moments
 
+LARGEST_NORMAL = 9.0  # above all that 52 bits make, 8.2
 WEIGHT = 0.1  # w: counts and λ are large beside their noise, and cost little privacy so
 CHANCE = 0.05  # ρ, of a ridge too small
 LEAST_DELTA = 1e-12  # below it float64 cannot tell δ from 0
-LARGEST_NOISE = 2.0**58  # standard deviation, in units of an integer sum
+LARGEST_NOISE = 2.0**61  # in units of an integer sum: 64 bits hold it beside the sum
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def release(total: Moments, privacy: Privacy, source: Bytes) -> Released:
         InputError: ε is so small that 64-bit integers cannot hold the noise.
     """
     m, unit, sigma = total.features, privacy.norm / total.step, privacy.noise
-    if sigma * max(unit, unit**2) > LARGEST_NOISE:
+    largest = sigma * max(unit, unit**2) * (2 * math.sqrt(m) + LARGEST_NORMAL)
+    if largest > LARGEST_NOISE:
         raise InputError(
             f"aggregate.privacy.epsilon = {privacy.epsilon:g} takes more noise than integers of "
             "64 bits hold: set it higher."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from pfl.linalg import cholesky, factor
+from pfl.linalg import definite, factor
 from pfl.moments import Moments
 
 
@@ -36,13 +36,19 @@ def recursive_global_head(uploads: Sequence[PaperUpload], beta: float) -> Float[
     S_k = S_{k−1} + C_k (9) and M_k = M_{k−1} + S_k⁻¹ C_k (L_k − M_{k−1}) (10, 11);
     then G = (S_K − (K−1) βI)⁻¹ S_K M_K (12).
 
+    Raises:
+        InputError: β is lost in float64 beside a cumulative Gram matrix.
+
     Notes:
         One factorization a client, K m³/3 flops in all, each of which loses digits to the condition
         of S_k. :func:`pfl.fedhip.aggregate` gives the same head from sums.
     """
+    lost = f"The ridge beta = {beta:g} is lost in float64 in the recursion: set beta higher."
     cumulative, fused = uploads[0].gram, uploads[0].head
     for upload in uploads[1:]:
         cumulative = cumulative + upload.gram
-        fused = fused + cholesky(cumulative).solve(upload.gram @ (upload.head - fused))
+        fused = fused + definite(cumulative, lambda _: lost).solve(
+            upload.gram @ (upload.head - fused)
+        )
     surplus = (len(uploads) - 1) * beta * np.eye(len(fused))
-    return cholesky(cumulative - surplus).solve(cumulative @ fused)
+    return definite(cumulative - surplus, lambda _: lost).solve(cumulative @ fused)

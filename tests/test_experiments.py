@@ -1,16 +1,18 @@
 """The recipes of docs/sweeps.md, in a clean Git clone: DVC's experiments at once and in a queue."""
 
 import csv
+import json
 import shutil
 import sys
 
 import pytest
 
-from tests.workspace import change, command
+from tests.workspace import change, command, contents
 
 pytestmark = pytest.mark.slow
 
 AFTER_HEADS = {"personalize", "evaluate", "compare", "report"}
+AGAIN = ("personalize", "evaluate")
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 PFL = (sys.executable, "-c", "from pfl.cli import main; main()")
 
@@ -65,3 +67,25 @@ def test_dvc_finds_what_was_added_under_raw_and_weights(clone):
     command(clone, "dvc", "checkout", "--allow-missing")
     for place in ("raw", "weights"):
         assert (clone / "data" / place / "mine.bin").read_bytes() == place.encode()
+
+
+def test_two_workers_at_once_give_what_one_gives(clone):
+    """Each result is made again, alone and by force, to the same bytes."""
+    command(clone, "dvc", "exp", "run", "--queue", "-S", "personalize.alpha=3.0,30.0")
+    command(clone, "dvc", "exp", "run", "--run-all", "--jobs", "2")
+    listed = json.loads(command(clone, "dvc", "exp", "show", "--json").stdout)
+    made = {
+        experiment["revs"][0]["data"]["params"]["params.yaml"]["data"]["personalize"]["alpha"]: (
+            experiment["name"]
+        )
+        for commit in listed
+        for experiment in commit["experiments"] or []
+    }
+    assert {3.0, 30.0} <= made.keys()
+    found = []
+    for alpha in (3.0, 30.0):
+        command(clone, "dvc", "exp", "apply", made[alpha])
+        found.append(contents(clone))
+        command(clone, "dvc", "repro", "--force", "--no-run-cache", "--single-item", *AGAIN)
+        assert contents(clone) == found[-1]
+    assert found[0]["data/heads.h5"] != found[1]["data/heads.h5"]

@@ -16,7 +16,7 @@ from pfl.fedhip import (
     personalized_head,
 )
 from pfl.moments import Moments, moments
-from pfl.recursion import paper_upload, recursive_global_head
+from pfl.recursion import PaperUpload, paper_upload, recursive_global_head
 from tests import oracles
 from tests.strategies import federations
 
@@ -179,6 +179,13 @@ def test_one_hot_matches_the_identity(federation):
         one_hot(federation.labels, federation.classes),
         oracles.one_hot(federation.labels, federation.classes),
     )
+
+
+def test_a_ridge_that_the_recursion_loses_is_a_sentence():
+    """Each client alone keeps it; added up, one column outweighs it."""
+    uploads = [PaperUpload(np.diag([1e9, 2e-4]), np.ones((2, 1)))] * 20
+    with pytest.raises(InputError, match="lost in float64 in the recursion: set beta higher"):
+        recursive_global_head(uploads, 2e-4)
 
 
 @pytest.mark.parametrize("samples", [3, 40])

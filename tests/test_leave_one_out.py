@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pfl.fedhip import one_hot
 from pfl.linalg import factor, syrk
 from pfl.selection.leave_one_out import (
+    Shared,
     anchored_path,
     fedhip_path,
     global_residuals,
@@ -52,12 +53,14 @@ def refits(case, head):
 
 
 def problem(case, beta):
-    """F_k, Y_k, E and F_k L⁻ᵀ of the client."""
+    """F_k, Y_k, and what the global head says of the samples, E and F_k L⁻ᵀ."""
     features, mine, others = case
     own, targets = features[: len(mine)], one_hot(mine, 3)
     head = oracles.ridge(features, np.concatenate([mine, others]), 3, beta)
-    whitened = factor(syrk(features), beta).half_solve(own.T).T
-    return own, targets, targets - own @ head, whitened
+    ridged = factor(syrk(features), beta)
+    whitened = ridged.half_solve(own.T).T
+    strain = np.sum(ridged.solve(own.T) ** 2, axis=0)
+    return own, targets, Shared(targets - own @ head, whitened, strain, 1.0)
 
 
 def close(actual, expected):
@@ -66,65 +69,65 @@ def close(actual, expected):
 
 @given(clients(), ridges)
 def test_global(case, beta):
-    _, _, errors, whitened = problem(case, beta)
+    _, _, shared = problem(case, beta)
     expected = refits(case, lambda everybody, _: oracles.ridge(*everybody, 3, beta))
-    close(global_residuals(errors, np.sum(whitened**2, axis=1)), expected)
+    close(global_residuals(shared), expected)
 
 
 @given(clients(), ridges)
 def test_local(case, beta):
-    own, targets, _, _ = problem(case, beta)
+    own, targets, _ = problem(case, beta)
     expected = refits(case, lambda _, mine: oracles.ridge(*mine, 3, beta))
     close(local_path(smoother(own), targets).residuals(np.array([beta]))[:, 0], expected)
 
 
 @given(clients(), ridges, ridges)
 def test_anchored_where_the_sample_leaves_the_global_head_too(case, beta, rho):
-    own, _, errors, whitened = problem(case, beta)
+    own, _, shared = problem(case, beta)
 
     def head(everybody, mine):
         anchor = oracles.ridge(*everybody, 3, beta)
         return oracles.anchored(anchor, *mine, rho)
 
-    path = anchored_path(smoother(own), errors, whitened)
+    path = anchored_path(smoother(own), shared)
     close(path.residuals(np.array([rho]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges, weights)
 def test_fedhip_where_the_sample_leaves_both_terms(case, beta, alpha):
-    _, _, errors, whitened = problem(case, beta)
+    _, _, shared = problem(case, beta)
 
     def head(everybody, mine):
         return oracles.weighted_ridge([(*everybody, 1.0), (*mine, alpha)], 3, beta)
 
-    path = fedhip_path(whitened, errors)
+    path = fedhip_path(shared)
     close(path.residuals(np.array([alpha]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges)
 def test_the_paths_end_at_the_global_head(case, beta):
-    own, _, errors, whitened = problem(case, beta)
-    end = global_residuals(errors, np.sum(whitened**2, axis=1))
-    close(fedhip_path(whitened, errors).residuals(np.zeros(1))[:, 0], end)
-    far = anchored_path(smoother(own), errors, whitened).residuals(np.array([1e15]))[:, 0]
+    own, _, shared = problem(case, beta)
+    end = global_residuals(shared)
+    close(fedhip_path(shared).residuals(np.zeros(1))[:, 0], end)
+    far = anchored_path(smoother(own), shared).residuals(np.array([1e15]))[:, 0]
     np.testing.assert_allclose(far, end, atol=1e-6 * (1 + np.abs(end).max()))
 
 
 @pytest.mark.parametrize("samples", [3, 12, 12 + 5])
 def test_the_smaller_gram_matrix_is_decomposed(samples):
     fit = smoother(np.random.default_rng(0).normal(size=(samples, 12)))
-    assert fit.whole == (samples < 12)
+    assert fit.whole == (samples <= 12)
     assert fit.basis.shape == (samples, min(samples, 12))
 
 
 @given(clients(), ridges)
 def test_many_values_at_once_are_as_one_after_another(case, beta):
-    own, targets, errors, whitened = problem(case, beta)
+    own, targets, shared = problem(case, beta)
     fit, values = smoother(own), np.array([0.1, 2.0, 50.0])
     for path in (
         local_path(fit, targets),
-        anchored_path(fit, errors, whitened),
-        fedhip_path(whitened, errors),
+        anchored_path(fit, shared),
+        fedhip_path(shared),
     ):
         alone = [path.residuals(values[i : i + 1]) for i in range(len(values))]
         close(path.residuals(values), np.concatenate(alone, axis=1))
@@ -132,9 +135,9 @@ def test_many_values_at_once_are_as_one_after_another(case, beta):
 
 def test_leverages_that_only_noise_can_make_cannot_be_judged():
     """From private sums: such residuals are NaN, which makes a loss infinite."""
-    errors = np.ones((3, 2))
-    found = global_residuals(errors, np.array([0.5, 1.0, 1.5]))
-    np.testing.assert_array_equal(found[0], [2.0, 2.0])
+    whitened = np.diag(np.sqrt([0.5, 1.0, 1.5]))
+    found = global_residuals(Shared(np.ones((3, 2)), whitened, np.ones(3), 1.0))
+    np.testing.assert_allclose(found[0], [2.0, 2.0])
     assert np.isnan(found[1:]).all()
-    path = fedhip_path(np.diag([0.5, 1.5]), np.ones((2, 2)))
+    path = fedhip_path(Shared(np.ones((2, 2)), np.diag([0.5, 1.5]), np.ones(2), 1.0))
     assert np.isfinite(path.residuals(np.array([0.3]))).all(axis=(1, 2)).tolist() == [True, False]

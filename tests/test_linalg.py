@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pfl.errors import InputError
 from pfl.linalg import (
     cholesky,
+    definite,
     diagonal_positions,
     factor,
     least_eigenvalue,
@@ -91,6 +92,14 @@ def test_a_ridge_lost_in_rounding_is_refused_with_one_that_works():
 def test_a_matrix_that_is_not_finite_is_refused(bad):
     with pytest.raises(InputError, match="lower alpha"):
         factor(np.array([[1.0, 0.0], [0.0, bad]]), 1.0, remedy="Please lower alpha.")
+
+
+@pytest.mark.parametrize("last", [-1.0, 0.0, 1e-14, np.nan])
+def test_a_matrix_that_is_not_safely_definite_is_refused_in_the_callers_words(last):
+    with pytest.raises(InputError, match="of norm 2: set it higher"):
+        definite(
+            np.diag([2.0, last]), lambda norm: f"of norm {np.nanmax([norm, 2]):g}: set it higher"
+        )
 
 
 def test_cholesky_refuses_an_indefinite_matrix():

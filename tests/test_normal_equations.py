@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 from pfl.anchored import anchored_head
 from pfl.fedhip import aggregate, local_head, personalized_head
 from pfl.moments import moments
-from pfl.normal_equations import FLOAT32, FLOAT64, backward_error, global_system, system
+from pfl.normal_equations import (
+    FLOAT32,
+    FLOAT64,
+    System,
+    allowed,
+    backward_error,
+    global_system,
+    system,
+)
 from pfl.quantize import dequantize
 from pfl.selection.candidates import Candidate, Family
 
@@ -63,14 +71,14 @@ def test_a_head_that_is_a_little_off_does_not(one):
 def test_the_error_has_no_unit(factor, seed):
     rng = np.random.default_rng(seed)
     matrix, head = rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
-    right = rng.normal(size=(4, 2))
-    expected = backward_error((matrix, right), head)
-    scaled = backward_error((factor * matrix, right * factor), head)
+    right, start = rng.normal(size=(2, 4, 2))
+    expected = backward_error(System(matrix, right, start), head)
+    scaled = backward_error(System(factor * matrix, right * factor, start), head)
     assert scaled == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_class_that_nobody_has_is_no_error():
-    assert backward_error((np.eye(2), np.zeros((2, 1))), np.zeros((2, 1))) == 0.0
+    assert backward_error(System(np.eye(2), *np.zeros((2, 2, 1))), np.zeros((2, 1))) == 0.0
 
 
 def test_the_system_leaves_the_servers_gram_as_it_is():
@@ -78,3 +86,20 @@ def test_the_system_leaves_the_servers_gram_as_it_is():
     before = server.gram.copy()
     global_system(server)
     np.testing.assert_array_equal(server.gram, before)
+
+
+def test_rounding_of_the_anchor_is_no_error():
+    """With a tiny ρ nothing is left of G for the class that the client lacks, but rounding."""
+    own = moments(np.array([[100]], np.int16), np.array([0]), 2, STEP)
+    everybody = own + moments(np.array([[-90], [80]], np.int16), np.array([0, 1]), 2, STEP)
+    server, one = aggregate(everybody, 0.5), Candidate(Family.ANCHORED, rho=1e-12)
+    head = anchored_head(server.head, np.array([[100 * STEP]]), np.array([0]), one.rho)
+    equations = system(one, own, server)
+    assert backward_error(equations, head) <= FLOAT64
+    assert backward_error(equations, head + 0.001 * server.head) > FLOAT32
+
+
+def test_what_is_allowed_grows_with_the_condition_number_alone():
+    well, badly = (System(np.diag([1.0, small]), *np.zeros((2, 2, 1))) for small in (1e-3, 1e-9))
+    assert allowed(well) == FLOAT32
+    assert allowed(badly) == pytest.approx(32 * 2.0**-52 * 1e9)

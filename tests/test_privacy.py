@@ -187,3 +187,19 @@ def test_private_sums_are_not_changed_by_a_client(uploads, tmp_path):
     made_private(uploads[0], tmp_path, "secret")
     with pytest.raises(InputError, match=r"are private.*aggregate\.leave-out"):
         read_sums(tmp_path / "s.h5")
+
+
+def test_the_largest_noise_that_is_taken_fits_64_bits_with_its_ridge():
+    """Raising a noisy matrix until positive semidefinite takes √m times the noise of an entry."""
+    refused = []
+    for power in np.arange(-4.0, -9.0, -0.25):
+        total = some_moments(5, 100, 1.0)
+        try:
+            released = release(total, Privacy(10.0**power, 1e-12, 1.0), seeded_bytes(0))
+        except InputError:
+            refused.append(power)
+            continue
+        values = np.linalg.eigvalsh(unpack(released.sums.gram, 100))
+        assert values[0] >= -1e-12 * values[-1]
+        assert not refused
+    assert 0 < len(refused) < 20

@@ -14,26 +14,51 @@ Notes:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
-from pfl.selection.smoother import Smoother, smoother
+from pfl.selection.smoother import ROUNDED, Smoother, smoother
 
 
-def global_residuals(
-    errors: Float[np.ndarray, "n d"], leverages: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "n d"]:
-    """t_i = e_i / (1 − (K_A)_ii), the global head's."""
-    return errors / _kept(1.0 - leverages)[:, None]
+@dataclass(frozen=True)
+class Shared:
+    """What the global head at one β says of a client's samples.
 
-
-def _kept(rest: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """1 − h, NaN where a leverage h reaches 1: possible only where noise hides samples in the sums.
-
-    A head with such a residual cannot be judged and is not chosen.
+    Attributes:
+        errors: E.
+        whitened: any V with V Vᵀ = K_A, such as F_k L⁻ᵀ where A = L Lᵀ.
+        strain: ‖A‖ ‖A⁻¹f_i‖² of each sample, by which rounding in A moves (K_A)_ii.
+        condition: ‖A‖ ‖A⁻¹‖.
     """
-    return np.where(rest > 0, rest, np.nan)
+
+    errors: Float[np.ndarray, "n d"]
+    whitened: Float[np.ndarray, "n m"]
+    strain: Float[np.ndarray, " n"]
+    condition: float
+
+    @cached_property
+    def leverages(self) -> Float[np.ndarray, " n"]:
+        """Diagonal of K_A."""
+        return np.sum(self.whitened**2, axis=1)
+
+
+def global_residuals(shared: Shared) -> Float[np.ndarray, "n d"]:
+    """t_i = e_i / (1 − (K_A)_ii), the global head's."""
+    kept = _kept(1.0 - shared.leverages, ROUNDED * (1.0 + shared.strain))
+    return shared.errors / kept[:, None]
+
+
+def _kept(
+    rest: Float[np.ndarray, "*shape"], noise: Float[np.ndarray, "*values"]
+) -> Float[np.ndarray, "*shape"]:
+    """1 − h, NaN where it is no more than noise: where a leverage h is 1 up to rounding.
+
+    Without such a sample nothing but a tiny ridge says how its direction is weighed, or noise hides
+    the sample in the sums. A head with such a residual cannot be judged and is not chosen.
+    """
+    return np.where(rest > noise, rest, np.nan)
 
 
 @dataclass(frozen=True)
@@ -47,7 +72,8 @@ class LocalPath:
     def residuals(self, betas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
         """Leave-one-out residuals of L_k(β), for each β."""
         left = self.fit.residuals(1.0 / betas, self.targets, self.projected)
-        return left / self.fit.diagonal(1.0 / betas)[:, :, None]
+        kept = _kept(self.fit.diagonal(1.0 / betas), self.fit.noise(1.0 / betas))
+        return left / kept[:, :, None]
 
 
 def local_path(fit: Smoother, targets: Float[np.ndarray, "n d"]) -> LocalPath:
@@ -82,23 +108,15 @@ class AnchoredPath:
         left = self.fit.residuals(1.0 / rhos, self.errors, self.projected)
         moved = self.fit.diagonal_with(1.0 / rhos, self.leverages, self.overlap)
         left += moved[:, :, None] * self.without[:, None, :]
-        return left / self.fit.diagonal(1.0 / rhos)[:, :, None]
+        kept = _kept(self.fit.diagonal(1.0 / rhos), self.fit.noise(1.0 / rhos))
+        return left / kept[:, :, None]
 
 
-def anchored_path(
-    fit: Smoother, errors: Float[np.ndarray, "n d"], whitened: Float[np.ndarray, "n m"]
-) -> AnchoredPath:
-    """The path of anchored heads.
-
-    Args:
-        fit: the spectrum of K.
-        errors: E, what the global head leaves.
-        whitened: any V with V Vᵀ = K_A, such as F_k L⁻ᵀ where A = L Lᵀ.
-    """
-    leverages = np.sum(whitened**2, axis=1)
-    without = global_residuals(errors, leverages)
-    overlap = fit.overlap(whitened)
-    return AnchoredPath(fit, errors, fit.project(errors), without, leverages, overlap)
+def anchored_path(fit: Smoother, shared: Shared) -> AnchoredPath:
+    """The path of anchored heads, given the spectrum of K."""
+    errors, overlap = shared.errors, fit.overlap(shared.whitened)
+    without, projected = global_residuals(shared), fit.project(errors)
+    return AnchoredPath(fit, errors, projected, without, shared.leverages, overlap)
 
 
 @dataclass(frozen=True)
@@ -111,20 +129,26 @@ class FedhipPath:
         I − (1 + α) K_A R = (I − K_A) R, the residual is
 
             (R E)_i / (R_ii − (K_A R)_ii).
+
+        An error of A moves K_A by at most ``condition``·ε of itself, and the difference by at most
+        that of R_ii.
     """
 
     fit: Smoother
     errors: Float[np.ndarray, "n d"]
     projected: Float[np.ndarray, "r d"]
+    condition: float
 
     def residuals(self, alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
         """Leave-one-out residuals of P_k(α), for each α."""
         left = self.fit.residuals(alphas, self.errors, self.projected)
-        kept = _kept(self.fit.diagonal(alphas) - self.fit.leverages(alphas))
+        whole = self.fit.diagonal(alphas)
+        noise = self.fit.noise(alphas) + ROUNDED * self.condition * whole
+        kept = _kept(whole - self.fit.leverages(alphas), noise)
         return left / kept[:, :, None]
 
 
-def fedhip_path(whitened: Float[np.ndarray, "n m"], errors: Float[np.ndarray, "n d"]) -> FedhipPath:
-    """The path of personalized heads, from any V with V Vᵀ = K_A and from E = Y_k − F_k G."""
-    fit = smoother(whitened)
-    return FedhipPath(fit, errors, fit.project(errors))
+def fedhip_path(shared: Shared) -> FedhipPath:
+    """The path of personalized heads."""
+    fit = smoother(shared.whitened)
+    return FedhipPath(fit, shared.errors, fit.project(shared.errors), shared.condition)

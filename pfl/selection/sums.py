@@ -46,12 +46,14 @@ class GlobalPath:
             coordinates of U, with b_j the rows of UᵀB, this is
             N − Σ ‖b_j‖² (λ_j + 2β)/(λ_j + β)².
             The difference is known to about N·ε; it is never taken below N·``RESOLVED``, so that
-            a residual of pure rounding cannot win.
+            a residual of pure rounding cannot win. Of the eigenvalues no more than N are not
+            zero; the others, which are rounding, would outweigh a small N − Σ λ/(λ+β).
         """
         values, samples = self.spectrum.values, self.samples
         fitted = np.sum(self.cross**2, axis=1) @ ((values + 2 * beta) / (values + beta) ** 2)
         rest = max(samples - float(fitted), RESOLVED * samples)
-        freedom = samples - float(np.sum(values / (values + beta)))
+        nonzero = values[-samples:] if samples < len(values) else values
+        freedom = samples - float(np.sum(nonzero / (nonzero + beta)))
         return samples * rest / freedom**2
 
 

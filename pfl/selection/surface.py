@@ -11,7 +11,13 @@ from jaxtyping import Float, Int
 from pfl.fedhip import one_hot
 from pfl.selection.candidates import Candidate, Family
 from pfl.selection.criteria import Criterion, loss
-from pfl.selection.leave_one_out import anchored_path, fedhip_path, global_residuals, local_path
+from pfl.selection.leave_one_out import (
+    Shared,
+    anchored_path,
+    fedhip_path,
+    global_residuals,
+    local_path,
+)
 from pfl.selection.smoother import Smoother, smoother
 from pfl.selection.sums import GlobalPath
 
@@ -51,13 +57,16 @@ class Own:
         """The spectrum of F_k F_kᵀ."""
         return smoother(self.features)
 
-    def whitened(self, beta: float) -> Float[np.ndarray, "n m"]:
-        """V with V Vᵀ = F_k (FᵀF + βI)⁻¹ F_kᵀ: F_k U (Λ + βI)^(−1/2)."""
-        return self.rotated / np.sqrt(self.shared.spectrum.values + beta)
-
-    def errors(self, beta: float) -> Float[np.ndarray, "n d"]:
-        """E = Y_k − F_k G(β)."""
-        return self.targets - self.rotated @ self.shared.head(beta)
+    def under(self, beta: float) -> Shared:
+        """What G(β) says of the samples, with V = F_k U (Λ + βI)^(−1/2) for A = FᵀF + βI."""
+        ridged = self.shared.spectrum.values + beta
+        whitened = self.rotated / np.sqrt(ridged)
+        return Shared(
+            errors=self.targets - self.rotated @ self.shared.head(beta),
+            whitened=whitened,
+            strain=whitened**2 @ (ridged[-1] / ridged),
+            condition=float(ridged[-1] / ridged[0]),
+        )
 
 
 def losses(
@@ -86,17 +95,16 @@ def _path_key(one: Candidate) -> tuple[Family, float]:
 
 
 def _global(own: Own, _: Candidate) -> Residuals:
-    leverages = np.sum(own.whitened(own.beta) ** 2, axis=1)
-    residuals = global_residuals(own.errors(own.beta), leverages)
+    residuals = global_residuals(own.under(own.beta))
     return lambda values: np.repeat(residuals[:, None, :], len(values), axis=1)
 
 
 def _fedhip(own: Own, first: Candidate) -> Residuals:
-    return fedhip_path(own.whitened(first.beta), own.errors(first.beta)).residuals
+    return fedhip_path(own.under(first.beta)).residuals
 
 
 def _anchored(own: Own, _: Candidate) -> Residuals:
-    return anchored_path(own.fit, own.errors(own.beta), own.whitened(own.beta)).residuals
+    return anchored_path(own.fit, own.under(own.beta)).residuals
 
 
 def _local(own: Own, _: Candidate) -> Residuals:
