@@ -160,22 +160,17 @@ def _add(path: Path, row: Mapping[str, object]) -> None:
 
 
 def _print(rows: list[dict[str, str]]) -> None:
-    """Markdown: a line for each method, a column for each setting, local test in per cent."""
+    """Markdown: for each measure a table with a line a method and a column a setting, per cent."""
     settings = [name for name in SETTINGS if any(row["setting"] == name for row in rows)]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     found = {(row["setting"], row["method"]): row for row in rows}
-    print(f"| method | {' | '.join(settings)} |")
-    print(f"|---|{'---:|' * len(settings)}")
-    for method in methods:
-        cells = [_cell(found.get((setting, method))) for setting in settings]
-        print(f"| `{method}` | {' | '.join(cells)} |")
-
-
-def _cell(row: Mapping[str, str] | None) -> str:
-    if row is None or not row[LOCAL]:
-        return ""
-    mean, *others = (100 * float(row[key]) if row[key] else None for key in (LOCAL, WORST, GLOBAL))
-    return " / ".join("–" if value is None else f"{value:.1f}" for value in (mean, *others))
+    for measure in (LOCAL, WORST, GLOBAL):
+        print(f"\n{measure}\n\n| method | {' | '.join(settings)} |")
+        print(f"|---|{'---:|' * len(settings)}")
+        for method in methods:
+            values = [found.get((setting, method), {}).get(measure) for setting in settings]
+            cells = (f"{100 * float(value):.1f}" if value else "" for value in values)
+            print(f"| `{method}` | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
