@@ -1,10 +1,12 @@
 """Artifacts that reach outside themselves, or claim more than they hold, are refused unread."""
 
+from hashlib import sha256
+
 import h5py
 import numpy as np
 import pytest
 
-from pfl.artifacts import create, damaged, put, put_text, reading
+from pfl.artifacts import create, damaged, put, put_text, reading, reserve
 from pfl.containment import foreign
 from pfl.errors import InputError
 
@@ -87,6 +89,7 @@ def test_what_artifacts_hold_is_allowed(tmp_path):
     with create(tmp_path / "a.h5", "test", {"name": "ä", "number": 3}) as file:
         put(file, "x", np.arange(10**5).reshape(-1, 10))
         put(file, "none", np.zeros((0, 3)))
+        reserve(file, "unwritten", (100, 7), "f4")
         put_text(file, "text", ["a", "bc"])
         put(file.create_group("g/0"), "flag", np.array([True, False]))
         file["g/again"] = file["g"]  # a circle of hard links ends
@@ -99,7 +102,6 @@ def test_a_structure_that_cannot_be_opened_is_a_sentence(tmp_path):
     with create(path, "test", {}) as file:
         put(file, "x", np.arange(3))
     data = path.read_bytes()
-    from hashlib import sha256
 
     rest = bytes(len(data) - 512)
     path.write_bytes(
