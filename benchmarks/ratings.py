@@ -58,7 +58,7 @@ def write(folder: Path, options: argparse.Namespace) -> None:
     drawn, seated, tastes = map(
         np.random.default_rng, np.random.SeedSequence(options.seed).spawn(3)
     )
-    with np.load(options.data) as file:
+    with np.load(options.data, allow_pickle=False) as file:
         pixels, label = file["x_train"], file["y_train"]
     chosen = drawn.permutation(len(label))[: options.images]
     user = raters(len(chosen), options.users, options.raters, seated)

@@ -131,11 +131,11 @@ def _reader(dataset: str, path: str) -> str:
 
 
 def _set(path: Path, values: Mapping[str, Mapping[str, object]]) -> None:
-    yaml = YAML()
-    stated: dict[str, dict[str, Any]] = yaml.load(path)
+    parser = YAML()
+    stated: dict[str, dict[str, Any]] = parser.load(path)
     for section, changes in values.items():
         stated[section].update(changes)
-    yaml.dump(stated, path)
+    parser.dump(stated, path)
 
 
 def _seconds() -> float:
