@@ -12,7 +12,8 @@ from pfl.artifacts import recorded_sha256
 from pfl.client_data import ClientData
 from pfl.clients import read_clients, write_clients
 from pfl.errors import InputError
-from pfl.evaluation import evaluate, table
+from pfl.evaluation import evaluate
+from pfl.evaluation_report import table
 from pfl.exporting import examples
 from pfl.feature_data import FeatureView, feature_view, load_features
 from pfl.features import RECIPE, open_features, write_features
@@ -36,7 +37,7 @@ from tests.tiny import pipeline, rewrite, run_stage
 
 USERS = 4
 AFTER = ("gram", "aggregate", "personalize")
-NOTHING = Holdout(0.0, "", 0)
+NOTHING = Holdout(0.0, 0)
 
 
 @pytest.fixture(scope="module")

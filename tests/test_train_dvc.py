@@ -61,6 +61,7 @@ def test_a_changed_method_runs_alone_and_a_changed_back_one_does_not_run(project
 
 def test_the_comparison_has_all_methods(project):
     head = {"mean": 0.5, "worst-decile": 0.1, "global-test": 0.2}
+    head |= {"new-test": None, "external-test": None}
     heads = {"local": head, "global": head, "personalized": head}
     (project / "reports" / "fedhip").mkdir()
     (project / "reports" / "fedhip" / "metrics.json").write_text(json.dumps(heads))

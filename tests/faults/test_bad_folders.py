@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from pfl.datasets import Dataset
+from pfl.datasets.samples import TestImages
 from pfl.datasets.sites import Difference
 from pfl.errors import InputError, trouble
 from pfl.images import open_images
@@ -135,7 +136,9 @@ def root(tmp_path):
 def prepared(root):
     out = root.parent / "out"
     images, index = out / "images.h5", out / "index.h5"
-    prepare(Dataset.FOLDER, root, False, 0.25, 0, Difference.NONE, 1.0, 4, images, index)
+    sites = {"differ": Difference.NONE, "strength": 1.0, "sites": 4}
+    raters = {"users": 0, "test_images": TestImages.UNSEEN}
+    prepare(Dataset.FOLDER, root, False, 0.25, 0, **sites, **raters, images=images, index=index)
     return images, read_index(index)
 
 
