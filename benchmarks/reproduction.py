@@ -12,7 +12,6 @@ has are passed over.
 """
 
 import argparse
-import csv
 import json
 import os
 import shutil
@@ -28,6 +27,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from benchmarks.ledger import add, lines
 from pfl.clients import read_clients
 
 PROTOCOL = {
@@ -130,14 +130,14 @@ def main() -> None:
     options = _options()
     settings = [one for study in options.studies or STUDIES for one in STUDIES[study]()]
     if options.table:
-        _print(_results(options.results), settings)
+        _print(lines(options.results), settings)
         return
     there = read_clients(Path("data/clients.h5")).train.clients
     settings = [one for one in settings if one.clients == there]
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: options.processes]:
         free.put(core)
-    done = {(row["setting"], int(row["seed"])) for row in _results(options.results)}
+    done = {(row["setting"], int(row["seed"])) for row in lines(options.results)}
     missing = [
         (setting, seed)
         for seed in options.seeds
@@ -147,7 +147,7 @@ def main() -> None:
     with ThreadPoolExecutor(options.processes) as pool:
         found = pool.map(lambda job: _play(options.work, *job, free), missing)
         for number, row in enumerate(found, 1):
-            _add(options.results, row)
+            add(options.results, COLUMNS, row)
             print(f"{number}/{len(missing)} {row['setting']} seed {row['seed']}", flush=True)
 
 
@@ -163,22 +163,6 @@ def _options() -> argparse.Namespace:
     if unknown := set(options.studies) - set(STUDIES):
         parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(STUDIES)} are.")
     return options
-
-
-def _results(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _add(path: Path, row: dict[str, object]) -> None:
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[str, object]:

@@ -21,6 +21,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from benchmarks.ledger import add, lines
+
 HEADS = [
     "fedavg", "fedprox", "local", "fedavg-ft", "ditto", "apfl", "pfedme", "local-mlp", "lg-fed",
     "fedper", "fedrep", "fedbabu",
@@ -76,7 +78,7 @@ SETTINGS = {
 def main() -> None:
     """Play the settings that have no lines yet, or print the table of what is there."""
     options = _options()
-    rows = _read(options.results)
+    rows = lines(options.results)
     if options.table:
         _print(rows)
         return
@@ -121,7 +123,7 @@ def _play(
     spent = _seconds() - start
     with Path("reports/comparison/comparison.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            _add(results, {"setting": name, "setting-seconds": round(spent)} | row)
+            add(results, COLUMNS, {"setting": name, "setting-seconds": round(spent)} | row)
     print(f"{time.strftime('%H:%M')} {name}: {spent:.0f} s of processor time", flush=True)
 
 
@@ -141,22 +143,6 @@ def _set(path: Path, values: Mapping[str, Mapping[str, object]]) -> None:
 def _seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _add(path: Path, row: Mapping[str, object]) -> None:
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def _print(rows: list[dict[str, str]]) -> None:
