@@ -1,14 +1,14 @@
-"""The runs behind docs/reproduction.md: methods, ablation, open choices, settings, by many seeds.
+"""The runs behind docs/reproduction.md: methods, settings, ablation, partitions, by many seeds.
 
     python -m benchmarks.reproduction RESULTS.csv [STUDY...] [--seeds 0 1 2] [--processes 2]
     python -m benchmarks.reproduction RESULTS.csv [STUDY...] --table
 
 Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
-that docs/reproduction.md states: ten clients, or a hundred for the study `long`. Each run is the
-stage `train` as a process of its own on one core, with what `params.yaml` says and the study
+that docs/reproduction.md states: ten clients, or a hundred for the study `long`, and
+`partition.seed` 0, or 1 and 2 for `partitions`; settings for other ones are passed over. Each run
+is the stage `train` as a process of its own on one core, with what `params.yaml` says and the study
 changes; it adds a line to RESULTS.csv. A run whose line is there is not repeated and one that was
-stopped goes on, so any number of calls add up. Settings for another number of clients than `data/`
-has are passed over.
+stopped goes on, so any number of calls add up.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
@@ -46,6 +46,30 @@ COLUMNS = (
     "upload-bytes",
 )
 CD2 = "cd2-pfed"
+TRIED: list[tuple[str, str, dict[str, object]]] = [  # of CD2-pFed, with their schedules
+    ("0.01", "cross-output", {"cross": "output"}),  # what the paper leaves open
+    ("0.01", "cross-none", {"cross": "none"}),
+    ("0.01", "average-every-step", {"average-every": "step"}),
+    ("0.01", "detach", {"detach": True}),
+    ("0.01", "distill-0.1", {"distill-weight": 0.1}),
+    ("0.01", "no-average", {"average": False}),
+    ("0.01", "ratio-0.9", {"ratio": 0.9}),
+    ("0.03", "ratio-0.25", {"ratio": 0.25}),
+    ("0.03", "ratio-0.9", {"ratio": 0.9}),
+    ("0.01", "at-once", {"increase": False}),
+    ("0.01", "at-once-cross-output", {"increase": False, "cross": "output"}),
+    ("0.01", "at-once-ratio-0.25", {"increase": False, "ratio": 0.25}),
+    ("0.01", "at-once-ratio-0.75", {"increase": False, "ratio": 0.75}),
+    ("0.01", "at-once-ratio-0.9", {"increase": False, "ratio": 0.9}),
+    (
+        "0.01",
+        "at-once-ratio-0.9-plain",
+        {"ratio": 0.9, "increase": False, "average": False, "distill": False},
+    ),
+    ("0.01-decay", "at-once", {"increase": False}),
+    ("0.02-decay", "at-once", {"increase": False}),
+    ("0.01-decay", "at-once-cross-output", {"increase": False, "cross": "output"}),
+]
 
 
 @dataclass(frozen=True)
@@ -58,13 +82,15 @@ class Setting:
         own: its own settings that differ.
         rounds: settings of `rounds` that differ.
         clients: K that it is meant for.
+        partition: seed of the partition that it is meant for.
     """
 
     name: str
     method: str
-    own: dict[str, object] = field(default_factory=dict)
-    rounds: dict[str, object] = field(default_factory=dict)
+    own: Mapping[str, object] = field(default_factory=dict)
+    rounds: Mapping[str, object] = field(default_factory=dict)
     clients: int = 10
+    partition: int = 0
 
 
 def _methods() -> Iterator[Setting]:
@@ -80,30 +106,48 @@ def _ablation() -> Iterator[Setting]:
         yield Setting(f"ablation/{'+'.join(kept) or 'none'}", CD2, off)
 
 
-def _choices() -> Iterator[Setting]:
-    """What the paper leaves open."""
-    yield Setting("choices/cross-output", CD2, {"cross": "output"})
-    yield Setting("choices/cross-none", CD2, {"cross": "none"})
-    yield Setting("choices/average-every-step", CD2, {"average-every": "step"})
-    yield Setting("choices/detach", CD2, {"detach": True})
-    yield Setting("choices/lg-fed-bottom", "lg-fed", {"shared-end": "bottom"})
-
-
 def _search() -> Iterator[Setting]:
     """Settings compared on a tenth of the training samples, which nothing trains on; 20 rounds."""
-    held: dict[str, object] = {"validation-fraction": 0.1, "rounds": 20}
-    for rate in (0.01, 0.03, 0.1):
-        yield Setting(f"search/local-{rate}", "local", {}, held | {"learning-rate": rate})
-        yield Setting(f"search/{CD2}-{rate}", CD2, {}, held | {"learning-rate": rate})
-    held |= {"learning-rate": 0.03}
-    for name, own in {
-        "ratio-0.25": {"ratio": 0.25},
-        "ratio-0.9": {"ratio": 0.9},
-        "ratio-0.9-at-once": {"ratio": 0.9, "increase": False},
-        "cross-output": {"cross": "output"},
-        "distill-0.1": {"distill-weight": 0.1},
-    }.items():
-        yield Setting(f"search/{CD2}-0.03-{name}", CD2, own, held)
+    for schedule in ("0.003", "0.01", "0.03", "0.01-decay", "0.03-decay", "0.05-decay"):
+        yield _held_out("local", schedule)
+        yield _held_out(CD2, schedule)
+    for method in ("local", CD2):
+        yield _held_out(method, "0.01", "no-augment", rounds={"augment": False})
+    for schedule, name, own in TRIED:
+        yield _held_out(CD2, schedule, name, own)
+    yield _held_out("lg-fed", "0.01")
+    yield _held_out("lg-fed", "0.01-decay")
+    yield _held_out("lg-fed", "0.01", "bottom", {"shared-end": "bottom"})
+
+
+def _held_out(
+    method: str,
+    schedule: str,
+    name: str = "",
+    own: dict[str, object] | None = None,
+    rounds: dict[str, object] | None = None,
+) -> Setting:
+    """``schedule`` is the first learning rate, with "-decay" if it falls by 0.85 each round."""
+    rate, _, falls = schedule.partition("-")
+    values: dict[str, object] = {"validation-fraction": 0.1, "rounds": 20}
+    values |= {"learning-rate": float(rate)} | (rounds or {})
+    if falls:
+        values["learning-rate-decay"] = 0.85
+    label = "-".join(part for part in (method, rate, name, falls) if part)
+    return Setting(f"search/{label}", method, own or {}, values)
+
+
+def _chosen() -> Iterator[Setting]:
+    """What the search found best on held out samples, over all rounds."""
+    yield Setting(f"chosen/{CD2}", CD2, {"increase": False, "cross": "output"})
+    yield Setting("chosen/local", "local", {}, {"learning-rate-decay": 0.94})
+
+
+def _partitions() -> Iterator[Setting]:
+    """Other classes for the same clients, by `partition.seed`."""
+    for partition in (1, 2):
+        for method in (CD2, "local"):
+            yield Setting(f"partition-{partition}/{method}", method, partition=partition)
 
 
 def _long() -> Iterator[Setting]:
@@ -120,8 +164,8 @@ def _long() -> Iterator[Setting]:
 
 
 STUDIES = {
-    "methods": _methods, "ablation": _ablation, "choices": _choices, "search": _search,
-    "long": _long,
+    "methods": _methods, "search": _search, "chosen": _chosen, "ablation": _ablation,
+    "partitions": _partitions, "long": _long,
 }  # fmt: skip
 
 
@@ -132,11 +176,9 @@ def main() -> None:
     if options.table:
         _print(lines(options.results), settings)
         return
-    there = read_clients(Path("data/clients.h5")).train.clients
-    settings = [one for one in settings if one.clients == there]
-    free: Queue[int] = Queue()
-    for core in sorted(os.sched_getaffinity(0))[: options.processes]:
-        free.put(core)
+    clients = read_clients(Path("data/clients.h5")).train.clients
+    partition = _stated()["partition"]["seed"]
+    settings = [one for one in settings if (one.clients, one.partition) == (clients, partition)]
     done = {(row["setting"], int(row["seed"])) for row in lines(options.results)}
     missing = [
         (setting, seed)
@@ -144,11 +186,30 @@ def main() -> None:
         for setting in settings
         if (setting.name, seed) not in done
     ]
+    sys.exit(_play_all(missing, options))
+
+
+def _play_all(jobs: list[tuple[Setting, int]], options: argparse.Namespace) -> int:
+    """A line for each run as it ends; 1 if one of them failed, which stops no other."""
+    free: Queue[int] = Queue()
+    for core in sorted(os.sched_getaffinity(0))[: options.processes]:
+        free.put(core)
     with ThreadPoolExecutor(options.processes) as pool:
-        found = pool.map(lambda job: _play(options.work, *job, free), missing)
-        for number, row in enumerate(found, 1):
-            add(options.results, COLUMNS, row)
-            print(f"{number}/{len(missing)} {row['setting']} seed {row['seed']}", flush=True)
+        try:
+            runs = {pool.submit(_play, options.work, *job, free): job for job in jobs}
+            for number, run in enumerate(as_completed(runs), 1):
+                setting, seed = runs[run]
+                told = run.exception()
+                if not told:
+                    add(options.results, COLUMNS, run.result())
+                    shutil.rmtree(_folder(options.work, setting.name, seed))
+                print(
+                    f"{number}/{len(jobs)} {setting.name} seed {seed} {told or ''}".rstrip(),
+                    flush=True,
+                )
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return int(any(run.exception() for run in runs))
 
 
 def _options() -> argparse.Namespace:
@@ -167,29 +228,35 @@ def _options() -> argparse.Namespace:
 
 def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[str, object]:
     """One run, on a core that no other run has."""
-    folder = work / setting.name / f"seed-{seed}"
+    folder = _folder(work, setting.name, seed)
     folder.mkdir(parents=True, exist_ok=True)
     core = free.get()
     try:
         with (folder / "log.txt").open("w") as log:
-            subprocess.run(
+            ended = subprocess.run(
                 ["taskset", "--cpu-list", str(core), "nice", *_command(setting, seed, folder)],
-                check=True, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"},
+                check=False, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"},
             )  # fmt: skip
     finally:
         free.put(core)
-    told = json.loads((folder / "metrics.json").read_text())
-    shutil.rmtree(folder)
-    return _row(setting, seed, told)
+    if ended.returncode:
+        last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
+        raise RuntimeError(f"failed: {''.join(last)}")
+    return _row(setting, seed, json.loads((folder / "metrics.json").read_text()))
+
+
+def _folder(work: Path, name: str, seed: int) -> Path:
+    return work / name / f"seed-{seed}"
 
 
 def _command(setting: Setting, seed: int, folder: Path) -> list[str]:
-    parser = YAML(typ="safe", pure=True)
-    stated = parser.load(Path("params.yaml"))
+    stated = _stated()
     settings = folder / "settings.yaml"
     with settings.open("w") as file:
-        parser.dump({"own": stated["train"][setting.method] | setting.own}, file)
-    values = stated["rounds"] | PROTOCOL | setting.rounds
+        YAML(typ="safe", pure=True).dump(
+            {"own": stated["train"][setting.method] | dict(setting.own)}, file
+        )
+    values = stated["rounds"] | PROTOCOL | dict(setting.rounds)
     return [
         sys.executable, "-m", "stages.train", *(_flag(*item) for item in values.items()),
         f"--method={setting.method}", f"--seed={seed}", f"--settings={settings}:own",
@@ -197,6 +264,10 @@ def _command(setting: Setting, seed: int, folder: Path) -> list[str]:
         f"--report={folder}", f"--out={folder / 'models.safetensors'}",
         f"--scratch={folder / 'scratch'}",
     ]  # fmt: skip
+
+
+def _stated() -> dict[str, Any]:
+    return YAML(typ="safe", pure=True).load(Path("params.yaml"))
 
 
 def _flag(name: str, value: object) -> str:
@@ -207,7 +278,7 @@ def _flag(name: str, value: object) -> str:
 
 def _row(setting: Setting, seed: int, told: dict[str, Any]) -> dict[str, object]:
     """What one run leaves in the file; accuracies as shares, after the last round."""
-    changed = {"own": setting.own, "rounds": setting.rounds}
+    changed = {"own": dict(setting.own), "rounds": dict(setting.rounds)}
     return {
         "setting": setting.name, "method": setting.method, "seed": seed,
         "changed": json.dumps(changed, sort_keys=True), "local": told["local-test"]["mean"],
