@@ -131,6 +131,11 @@ def _long() -> Iterator[Setting]:
     }  # fmt: skip
     for method in (CD2, "local", "fedavg", "fedper"):
         yield Setting(f"long/{method}", method, {}, values, clients=100)
+    for name, changed in {
+        "0.03": {"learning-rate": 0.03},
+        "decay": {"learning-rate-decay": 0.995},
+    }.items():
+        yield Setting(f"long/local-{name}", "local", {}, values | changed, clients=100)
     bottom = {"shared-end": "bottom"}
     yield Setting("long/lg-fed", "lg-fed", {}, values, clients=100)
     yield Setting("long/lg-fed-bottom", "lg-fed", bottom, values, clients=100)
