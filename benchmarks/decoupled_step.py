@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from pfl.cd2pfed import averaging
-from pfl.channels import Cross, crossing, divide
-from pfl.decoupled import decouple
-from pfl.distill import cyclic_distillation
-from pfl.networks import build
-from pfl.tracing import trace
+from pfl.training.methods.cd2pfed.cd2pfed import averaging
+from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
+from pfl.training.methods.cd2pfed.decoupled import decouple
+from pfl.training.methods.cd2pfed.distill import cyclic_distillation
+from pfl.training.methods.cd2pfed.tracing import trace
+from pfl.training.networks import build
 
 STEPS = 10  # in each turn
 Loss = Callable[[], Tensor]

@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pfl.backbones import load_backbone
-from pfl.cores import cores
-from pfl.embedding import Work
-from pfl.extraction import complete
-from pfl.images import Images, PixelArray, write_images
-from pfl.process import keep_memory
-from pfl.quantize import step_for
+from pfl.backbones.extraction.compute import Work
+from pfl.backbones.extraction.resume import complete
+from pfl.backbones.models.families import load_backbone
+from pfl.data.features.fixed_point import step_for
+from pfl.data.images.images import Images, PixelArray, write_images
+from pfl.runtime.machine import cores
+from pfl.runtime.process import keep_memory
 
 Cost = tuple[float, float]  # seconds on the clock, seconds of processor time
 

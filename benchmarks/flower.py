@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.synthetic import Shape, write_artifacts
-from pfl.flower.launch import submit, superlink
+from pfl.flower.local.launch import submit, superlink
 
 ROOT = Path(__file__).parents[1]
 TWO_ROUNDS = {"rounds": 2, "epochs": 1, "evaluate-every": 2}

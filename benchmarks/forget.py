@@ -16,9 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.server_step import STEP, clients_moments
-from pfl.commands.membership import forget, upload
-from pfl.moments import Moments
-from pfl.uploads import create_uploads
+from pfl.cli.commands.membership import forget, upload
+from pfl.fedhip.moments import Moments
+from pfl.fedhip.uploads import create_uploads
 from stages.aggregate import aggregate
 
 CLIENT = 7

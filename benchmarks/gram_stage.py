@@ -17,11 +17,11 @@ import scipy.linalg.blas
 from threadpoolctl import threadpool_limits
 
 from benchmarks.synthetic import Shape, write_artifacts
-from pfl.clients import read_clients
-from pfl.cores import cores
-from pfl.features import open_features
-from pfl.index import read_index
-from pfl.process import keep_memory
+from pfl.data.features.features import open_features
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import read_index
+from pfl.runtime.machine import cores
+from pfl.runtime.process import keep_memory
 from stages.gram import client_moments, gram
 
 

@@ -21,17 +21,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pfl.algorithm import Training
-from pfl.client_data import ClientData, TestData
-from pfl.ensemble import score_clients
-from pfl.feature_data import feature_view
-from pfl.federated_data import FederatedData
-from pfl.gradient_heads import head_problem, head_settings
-from pfl.local import sgd
-from pfl.networks import build_head
-from pfl.rounds import Federation, Problem, begin, play_round
-from pfl.streams import stream
-from pfl.workers import workers
+from pfl.data.tensors.client_data import ClientData, TestData
+from pfl.data.tensors.features import feature_view
+from pfl.data.tensors.federated_data import FederatedData
+from pfl.runtime.rng import stream
+from pfl.runtime.workers import workers
+from pfl.training.algorithm import Training
+from pfl.training.evaluation import score_clients
+from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.networks import build_head
+from pfl.training.rounds import Federation, Problem, begin, play_round
+from pfl.training.sgd import sgd
 
 CLASSES = 10
 TRAINING = Training(

@@ -16,14 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from threadpoolctl import threadpool_limits
 
-from pfl.canvas import COLORS, draw
-from pfl.clients import read_clients
-from pfl.features import open_features
-from pfl.index import Index, read_index
-from pfl.membership import answer, forget
-from pfl.moments import total
-from pfl.rows import gather
-from pfl.uploads import open_uploads
+from pfl.artifacts.figure import COLORS, draw
+from pfl.data.client_features.by_client import gather
+from pfl.data.features.features import open_features
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.membership import answer, forget
+from pfl.fedhip.moments import total
+from pfl.fedhip.uploads import open_uploads
 
 STAGES = 20  # measurements a class, at most
 

@@ -16,14 +16,14 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pfl.anchored import anchored_head
-from pfl.fedhip import Knowledge, aggregate, local_head, personalized_head
-from pfl.moments import moments
-from pfl.selection.candidates import Candidate, Family
-from pfl.selection.criteria import Criterion
-from pfl.selection.grid import decades
-from pfl.selection.sums import GlobalPath, global_path
-from pfl.selection.surface import Own, losses
+from pfl.fedhip.anchored import anchored_head
+from pfl.fedhip.closed_form import Knowledge, aggregate, local_head, personalized_head
+from pfl.fedhip.moments import moments
+from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.losses import Own, losses
+from pfl.ridge.gcv import GlobalPath, global_path
+from pfl.ridge.grid import decades
 
 STEP = 2.0**-12
 BETA = 100.0
@@ -98,7 +98,7 @@ def main() -> None:
     print(f"{'N_k':>6}{'':>10}{'refits':>10}{'path':>10}{'ratio':>8}")
     with threadpool_limits(1):
         summed = moments(*samples(20_000, a.features, a.classes, 0), a.classes, STEP)
-        knowledge, shared = aggregate(summed, BETA), global_path(summed)
+        knowledge, shared = aggregate(summed, BETA), global_path(*summed.ridge_sums())
         for count in a.samples:
             rows, labels = samples(count, a.features, a.classes, 1)
             client = Client(knowledge, shared, rows * STEP, labels)

@@ -17,23 +17,23 @@ import numpy as np
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from pfl.clients import Clients, read_clients
-from pfl.cores import cores
-from pfl.features import Features
-from pfl.fedhip import Knowledge, aggregate
-from pfl.gaussian import seeded_bytes
-from pfl.index import Index, read_index
-from pfl.moments import Moments, moments, total
-from pfl.parallel import in_order
-from pfl.privacy import Privacy, release
-from pfl.process import keep_memory
-from pfl.quantize import dequantize
-from pfl.rows import by_client
-from pfl.selection.candidates import Family, Settings
-from pfl.selection.choice import choose, menu
-from pfl.selection.criteria import Criterion
-from pfl.selection.sums import choose_beta, global_path
-from pfl.view import View, open_view
+from pfl.data.client_features.by_client import by_client
+from pfl.data.client_features.feature_map import View, open_view
+from pfl.data.features.features import Features
+from pfl.data.features.fixed_point import dequantize
+from pfl.data.samples.clients import Clients, read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.closed_form import Knowledge, aggregate
+from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.selection.candidates import Family, Settings
+from pfl.fedhip.selection.choice import choose, menu
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.privacy.differential.gaussian import seeded_bytes
+from pfl.privacy.differential.release import Privacy, release
+from pfl.ridge.gcv import choose_beta, global_path
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+from pfl.runtime.process import keep_memory
 
 NORM = 1.0
 KINDS = ("global", "personalized", "local")
@@ -99,7 +99,7 @@ def measure(
             if seed == 0:
                 own = personal(federation, released.sums, knowledge)
         found.append((float(np.mean(shared)), *own))
-    exact = aggregate(federation.sums, choose_beta(global_path(federation.sums)))
+    exact = aggregate(federation.sums, choose_beta(global_path(*federation.sums.ridge_sums())))
     shared_exact = federation.accuracy([exact.head] * len(federation.test))
     return [*found, (shared_exact, *personal(federation, federation.sums, exact))]
 

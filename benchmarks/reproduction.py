@@ -28,7 +28,7 @@ from ruamel.yaml import YAML
 
 from benchmarks.ledger import add, lines
 from benchmarks.studies import STUDIES, SWITCHES, Setting, ablated
-from pfl.clients import read_clients
+from pfl.data.samples.clients import read_clients
 
 PROTOCOL = {
     "augment": True, "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,

@@ -27,17 +27,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from pfl import baselines
-from pfl.algorithm import Algorithm, Training
-from pfl.client_data import ClientData, TestData
-from pfl.ensemble import score_all, score_clients
-from pfl.local import sgd
-from pfl.methods import make_algorithm
-from pfl.networks import build
-from pfl.rounds import Federation, Problem, begin, play_round
-from pfl.streams import stream
-from pfl.training_data import PixelView
-from pfl.workers import workers
+from pfl.data.tensors.client_data import ClientData, TestData
+from pfl.data.tensors.pixels import PixelView
+from pfl.runtime.rng import stream
+from pfl.runtime.workers import workers
+from pfl.training.algorithm import Algorithm, Training
+from pfl.training.evaluation import score_all, score_clients
+from pfl.training.methods.ditto import ditto
+from pfl.training.methods.fedavg import fedavg
+from pfl.training.methods.fedrep import fedrep
+from pfl.training.methods.local import local
+from pfl.training.methods.registry import make_algorithm
+from pfl.training.networks import build
+from pfl.training.rounds import Federation, Problem, begin, play_round
+from pfl.training.sgd import sgd
 
 CLASSES, SIDE = 10, 32
 CD2 = {
@@ -94,7 +97,7 @@ def _problem(options: argparse.Namespace) -> Problem:
     tests = TestData([nothing] * options.clients, pooled, own, None)
     clients = [everything.take(part) for part in parts]
     model = build("lenet5", 3, SIDE, CLASSES, stream(0, "network"))
-    algorithm = baselines.fedavg(model)
+    algorithm = fedavg(model)
     return Problem(algorithm, TRAINING, model, clients, tests, torch.device("cpu"))
 
 
@@ -119,15 +122,15 @@ def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object
         of = replace(problem, algorithm=make(problem.model), training=training)
         return _Method(of, begin(of))
 
-    single = method(baselines.local)
+    single = method(local)
     single()
     return {
         "bare training": partial(_bare, problem),
-        "FedAvg": method(baselines.fedavg),
-        "FedAvg, bf16": method(baselines.fedavg, bf16=True),
-        "Local": method(baselines.local),
-        "FedRep": method(partial(baselines.fedrep, private_layers=1, head_epochs=1)),
-        "Ditto": method(partial(baselines.ditto, attraction=0.1)),
+        "FedAvg": method(fedavg),
+        "FedAvg, bf16": method(fedavg, bf16=True),
+        "Local": method(local),
+        "FedRep": method(partial(fedrep, private_layers=1, head_epochs=1)),
+        "Ditto": method(partial(ditto, attraction=0.1)),
         "CD2-pFed": method(lambda model: make_algorithm("cd2-pfed", model, CD2)),
         "tests of clients": partial(score_clients, single.problem, single.federation, single.run),
         "all tests": partial(score_all, single.problem, single.federation, single.run),

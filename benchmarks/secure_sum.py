@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.server_step import STEP, clients_moments
-from pfl.moments import Moments, moments, total
-from pfl.secure import client, server
-from pfl.secure.messages import Masked
-from pfl.secure.vectors import from_vector, to_vector
-from pfl.uploads import create_uploads
+from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.uploads import create_uploads
+from pfl.privacy.secure_aggregation import client, server
+from pfl.privacy.secure_aggregation.messages import Masked
+from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 
 POOL = 4  # different uploads, dealt to the clients in turn: a thousand do not fit into memory
 

@@ -19,22 +19,22 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pfl.clients import Deal, deal, read_clients
-from pfl.cores import cores
-from pfl.features import Features, open_features
-from pfl.fedhip import aggregate
-from pfl.index import Index, read_index
-from pfl.moments import Moments, moments, total
-from pfl.parallel import in_order
-from pfl.process import keep_memory
-from pfl.quantize import dequantize
-from pfl.rows import ClientSamples, by_client
-from pfl.selection.candidates import Candidate, Family, Settings, eligible
-from pfl.selection.choice import Menu, menu
-from pfl.selection.criteria import Criterion
-from pfl.selection.smoother import Smoother, smoother
-from pfl.selection.sums import choose_beta, global_path
-from pfl.selection.surface import Own, losses
+from pfl.data.client_features.by_client import ClientSamples, by_client
+from pfl.data.features.features import Features, open_features
+from pfl.data.features.fixed_point import dequantize
+from pfl.data.samples.clients import Deal, deal, read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.selection.candidates import Candidate, Family, Settings, eligible
+from pfl.fedhip.selection.choice import Menu, menu
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.losses import Own, losses
+from pfl.ridge.gcv import choose_beta, global_path
+from pfl.ridge.smoother import Smoother, smoother
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+from pfl.runtime.process import keep_memory
 
 SINGLE = (Family.GLOBAL, Family.LOCAL, Family.FEDHIP, Family.ANCHORED)
 
@@ -103,7 +103,7 @@ def prepared(index: Index, train: Deal, features: Features) -> Menu:
         lambda own: moments(own.rows, own.labels, classes, features.step), clients, cores()
     )
     summed = total(sent, zero)
-    knowledge = aggregate(summed, choose_beta(global_path(summed)))
+    knowledge = aggregate(summed, choose_beta(global_path(*summed.ridge_sums())))
     settings = Settings(Family.AUTO, None, None, None)
     return menu(summed, knowledge, settings, Criterion.MARGIN)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pfl.fedhip import aggregate
-from pfl.linalg import cholesky, factor
-from pfl.moments import Moments, moments, total
-from pfl.recursion import PaperUpload, paper_upload, recursive_global_head
+from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.paper_recursion import PaperUpload, paper_upload, recursive_global_head
+from pfl.ridge.linalg import cholesky, factor
 
 STEP = 2.0**-12
 

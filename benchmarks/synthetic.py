@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pfl.artifacts import create, put
-from pfl.clients import write_clients
-from pfl.index import Index, write_index
-from pfl.partition import Scheme, Settings, partition
+from pfl.artifacts.hdf5 import create, put
+from pfl.data.partition.partition import Scheme, Settings, partition
+from pfl.data.samples.clients import write_clients
+from pfl.data.samples.index import Index, write_index
 
 STEP = 2.0**-12
 

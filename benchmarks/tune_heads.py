@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from pfl.algorithm import Training
-from pfl.clients import read_clients
-from pfl.ensemble import score_clients
-from pfl.feature_data import feature_view, load_features
-from pfl.features import open_features
-from pfl.federated_data import FederatedData, Holdout, federate
-from pfl.gradient_heads import head_problem, head_settings
-from pfl.index import read_index
-from pfl.rounds import Federation, begin, play_round
-from pfl.workers import workers
+from pfl.data.features.features import open_features
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import read_index
+from pfl.data.tensors.features import feature_view, load_features
+from pfl.data.tensors.federated_data import FederatedData, Holdout, federate
+from pfl.runtime.workers import workers
+from pfl.training.algorithm import Training
+from pfl.training.evaluation import score_clients
+from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.rounds import Federation, begin, play_round
 
 BUDGET = 10
 HELD_OUT = 0.25

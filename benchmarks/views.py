@@ -18,8 +18,8 @@ import numpy as np
 import yaml
 
 from benchmarks.scale import ROOT, run_stage
-from pfl.linalg import factor
-from pfl.server import read_server
+from pfl.fedhip.server import read_server
+from pfl.ridge.linalg import factor
 
 STAGES = ("gram", "aggregate", "personalize", "evaluate")
 KINDS = ("local", "global", "personalized")

@@ -14,7 +14,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from pfl.errors import InputError, trouble
-from pfl.locks import only_writer
+from pfl.runtime.locks import only_writer
 
 log = logging.getLogger("pfl")
 Quiet = Annotated[

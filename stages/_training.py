@@ -13,8 +13,8 @@ from stages._flags import Device
 from stages._run import LARGEST_SEED, finite, positive
 
 if TYPE_CHECKING:
-    from pfl.clients import Clients
-    from pfl.rounds import Problem
+    from pfl.data.samples.clients import Clients
+    from pfl.training.rounds import Problem
 
 Option = typer.Option
 Seed = Annotated[
@@ -78,7 +78,7 @@ def work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str)
     """Name of this piece of work: whatever may change a bit of the result is in it."""
     from importlib.metadata import version
 
-    from pfl.scratch import code_sha256, file_sha256, fingerprint
+    from pfl.runtime.scratch import code_sha256, file_sha256, fingerprint
 
     stack = {name: version(name) for name in ("numpy", "torch")}
     hashes = [file_sha256(path) for path in inputs]
@@ -90,12 +90,12 @@ def complete_run(
     problem: "Problem", held: "Clients", facts: dict[str, Any], places: Places
 ) -> None:
     """Play all rounds in scratch, then write what is to be kept."""
-    from pfl.artifacts import write_text
-    from pfl.checkpoint import save_federation
-    from pfl.cores import cores
-    from pfl.experiment import complete
-    from pfl.scratch import scratch
-    from pfl.training_report import clients_csv, metrics, rounds_csv
+    from pfl.artifacts.files import write_text
+    from pfl.runtime.machine import cores
+    from pfl.runtime.scratch import scratch
+    from pfl.training.checkpoint import save_federation
+    from pfl.training.report import clients_csv, metrics, rounds_csv
+    from pfl.training.run import complete
 
     name = f"{places.stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1

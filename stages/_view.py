@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pfl.view import View
+from pfl.data.client_features.feature_map import View
 from stages._run import LARGEST_SEED, number_or_auto
 
 LARGEST = 2**16  # dimensions: a Gram matrix of them has 17 GiB

@@ -10,17 +10,18 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from pfl.artifacts import Attribute, recorded_sha256
-from pfl.gaussian import Bytes, secret_bytes, seeded_bytes
-from pfl.members import Members, without, write_members
-from pfl.membership import answer
-from pfl.moments import Moments, total
-from pfl.origins import Origins
-from pfl.privacy import Privacy, release
-from pfl.secure.simulation import secure_sum
-from pfl.secure.vectors import from_vector, to_vector
-from pfl.server import write_server
-from pfl.uploads import Uploads, open_uploads
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.hdf5 import Attribute
+from pfl.artifacts.provenance import Origins
+from pfl.fedhip.members import Members, without, write_members
+from pfl.fedhip.membership import answer
+from pfl.fedhip.moments import Moments, total
+from pfl.fedhip.server import write_server
+from pfl.fedhip.uploads import Uploads, open_uploads
+from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
+from pfl.privacy.differential.release import Privacy, release
+from pfl.privacy.secure_aggregation.simulation import secure_sum
+from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 from stages._run import LARGEST_SEED, number_or_auto, run
 
 log = logging.getLogger("pfl")

@@ -5,11 +5,17 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import write_text
-from pfl.comparison import compare as gather
-from pfl.comparison import comparison_csv, comparison_json, rounds_of, run_folders, summary_json
-from pfl.comparison_figures import draw_bytes, draw_comparison, draw_rounds
-from pfl.vocabulary import HEAD_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED, UPLOAD_BYTES
+from pfl.artifacts.files import write_text
+from pfl.evaluation.metrics import HEAD_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED, UPLOAD_BYTES
+from pfl.report.comparison import compare as gather
+from pfl.report.comparison import (
+    comparison_csv,
+    comparison_json,
+    rounds_of,
+    run_folders,
+    summary_json,
+)
+from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
 from stages._run import LARGEST_SEED, run
 
 LEVEL = f"fedhip:{PERSONALIZED}"  # what the methods with rounds are seen against

@@ -6,21 +6,22 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import recorded_sha256, write_text
-from pfl.clients import read_clients
-from pfl.cores import cores
-from pfl.evaluation import Evaluation
-from pfl.evaluation import evaluate as measure
-from pfl.evaluation_report import brief, metrics, table
-from pfl.figures import draw_accuracy, draw_gain
-from pfl.heads import open_heads
-from pfl.index import read_index
-from pfl.origins import Origins
-from pfl.pathfigure import draw_paths
-from pfl.paths import accuracy_paths
-from pfl.server import read_server
-from pfl.view import check_view, open_view
-from pfl.vocabulary import GLOBAL, LOCAL, PERSONALIZED
+from pfl.artifacts.files import write_text
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.provenance import Origins
+from pfl.data.client_features.feature_map import check_view, open_view
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import read_index
+from pfl.evaluation.alpha_curve import accuracy_paths
+from pfl.evaluation.alpha_figure import draw_paths
+from pfl.evaluation.figures import draw_accuracy, draw_gain
+from pfl.evaluation.heads import Evaluation
+from pfl.evaluation.heads import evaluate as measure
+from pfl.evaluation.metrics import GLOBAL, LOCAL, PERSONALIZED
+from pfl.evaluation.report import brief, metrics, table
+from pfl.fedhip.heads import open_heads
+from pfl.fedhip.server import read_server
+from pfl.runtime.machine import cores
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, view
 

@@ -11,9 +11,9 @@ from stages._flags import Device, Precision
 from stages._run import run
 
 if TYPE_CHECKING:
-    from pfl.blocks import Block
-    from pfl.embedding import Work
-    from pfl.shards import Shard
+    from pfl.backbones.extraction.blocks import Block
+    from pfl.backbones.extraction.compute import Work
+    from pfl.backbones.extraction.shards import Shard
 
 log = logging.getLogger("pfl")
 Number = TypeVar("Number", int, float)
@@ -55,12 +55,12 @@ def extract(
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     import torch
 
-    from pfl.backbones import load_backbone
-    from pfl.devices import chosen_device
-    from pfl.embedding import Work
-    from pfl.images import open_images
-    from pfl.quantize import step_for
-    from pfl.shards import parse_shard
+    from pfl.backbones.extraction.compute import Work
+    from pfl.backbones.extraction.shards import parse_shard
+    from pfl.backbones.models.families import load_backbone
+    from pfl.data.features.fixed_point import step_for
+    from pfl.data.images.images import open_images
+    from pfl.runtime.devices import chosen_device
 
     part = parse_shard(shard)
     logging.getLogger("timm").setLevel(logging.WARNING)
@@ -75,12 +75,12 @@ def extract(
 
 def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -> None:
     """Compute all blocks in scratch, then merge them into ``out``, which may be one shard."""
-    from pfl.blocks import read_blocks
-    from pfl.cores import cores
-    from pfl.extraction import complete
-    from pfl.features import write_features
-    from pfl.scratch import scratch
-    from pfl.shards import write_shard
+    from pfl.backbones.extraction.blocks import read_blocks
+    from pfl.backbones.extraction.resume import complete
+    from pfl.backbones.extraction.shards import write_shard
+    from pfl.data.features.features import write_features
+    from pfl.runtime.machine import cores
+    from pfl.runtime.scratch import scratch
 
     facts, packages = _facts(work, images), _packages(work)
     whole = part.count == 1
@@ -102,7 +102,7 @@ def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -
 
 def _facts(work: "Work", images: Path) -> dict[str, str | int | float]:
     """What the features depend on and a reader wants to know."""
-    from pfl.artifacts import recorded_sha256
+    from pfl.artifacts.hashing import recorded_sha256
 
     return {
         "backbone": work.backbone.name,
@@ -129,7 +129,7 @@ def _key(facts: dict[str, str | int | float], packages: tuple[str, ...]) -> str:
     """Name of this piece of work: whatever may change a bit of the result is in it."""
     from importlib.metadata import version
 
-    from pfl.scratch import code_sha256, fingerprint
+    from pfl.runtime.scratch import code_sha256, fingerprint
 
     stack = {name: version(name) for name in packages}
     return fingerprint(facts | stack | {"code": code_sha256()})
@@ -137,7 +137,7 @@ def _key(facts: dict[str, str | int | float], packages: tuple[str, ...]) -> str:
 
 def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | float]:
     """Count clipped values over all blocks; warn of any, and of a range far too wide."""
-    from pfl.quantize import range_for, underflows
+    from pfl.data.features.fixed_point import range_for, underflows
 
     images, m = sum(block.stop - block.start for block in blocks), work.backbone.m
     saturated = sum(block.saturated for block in blocks)

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from pfl.clients import Deal, read_clients
-from pfl.cores import cores
-from pfl.features import Features
-from pfl.index import Index, read_index
-from pfl.moments import Moments, moments
-from pfl.parallel import in_order
-from pfl.process import keep_memory
-from pfl.progress import progress
-from pfl.rows import ClientSamples, by_client
-from pfl.uploads import create_uploads
-from pfl.view import open_view
+from pfl.data.client_features.by_client import ClientSamples, by_client
+from pfl.data.client_features.feature_map import open_view
+from pfl.data.features.features import Features
+from pfl.data.samples.clients import Deal, read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.moments import Moments, moments
+from pfl.fedhip.uploads import create_uploads
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+from pfl.runtime.process import keep_memory
+from pfl.runtime.progress import progress
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, view
 

@@ -35,9 +35,9 @@ from stages._view import Lift, Norm, Project, view
 from stages._view import Seed as ViewSeed
 
 if TYPE_CHECKING:
-    from pfl.clients import Clients
-    from pfl.federated_data import FederatedData, Holdout
-    from pfl.view import View
+    from pfl.data.client_features.feature_map import View
+    from pfl.data.samples.clients import Clients
+    from pfl.data.tensors.federated_data import FederatedData, Holdout
 
 Head = Annotated[str, Option(help="Name of the head, an entry of the section heads.")]
 
@@ -57,10 +57,10 @@ def heads(
     """
     check_shares("head-rounds", fraction, client_dropout, validation_fraction)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
-    from pfl.devices import training_device
-    from pfl.federated_data import Holdout
-    from pfl.gradient_heads import head_problem, head_settings
-    from pfl.rounds import Training
+    from pfl.data.tensors.federated_data import Holdout
+    from pfl.runtime.devices import training_device
+    from pfl.training.methods.heads import head_problem, head_settings
+    from pfl.training.rounds import Training
 
     values = read_section(settings)
     chosen = head_settings(head, values)
@@ -83,12 +83,12 @@ def _load(
     features: Path, seen: "View", index: Path, clients_file: Path, holdout: "Holdout"
 ) -> "tuple[Clients, FederatedData]":
     """All features in memory, dealt to the clients."""
-    from pfl.clients import read_clients
-    from pfl.feature_data import feature_view, load_features
-    from pfl.federated_data import federate
-    from pfl.index import read_index
-    from pfl.rows import check_same_run
-    from pfl.view import open_view
+    from pfl.data.client_features.by_client import check_same_run
+    from pfl.data.client_features.feature_map import open_view
+    from pfl.data.samples.clients import read_clients
+    from pfl.data.samples.index import read_index
+    from pfl.data.tensors.features import feature_view, load_features
+    from pfl.data.tensors.federated_data import federate
 
     samples, held = read_index(index), read_clients(clients_file)
     with open_view(features, seen) as opened:

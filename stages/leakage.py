@@ -8,19 +8,20 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from pfl.artifacts import check_origin, write_text
-from pfl.clients import Deal, deal, read_clients
-from pfl.cores import cores
-from pfl.index import Index, read_index
-from pfl.leakage.attack import Intercepted
-from pfl.leakage.figure import draw_exposure
-from pfl.leakage.report import metrics, table, words
-from pfl.leakage.score import survey
-from pfl.moments import Moments, total
-from pfl.process import keep_memory
-from pfl.progress import progress
-from pfl.uploads import Uploads, open_uploads
-from pfl.view import check_view, open_view
+from pfl.artifacts.files import write_text
+from pfl.artifacts.provenance import check_origin
+from pfl.data.client_features.feature_map import check_view, open_view
+from pfl.data.samples.clients import Deal, deal, read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.moments import Moments, total
+from pfl.fedhip.uploads import Uploads, open_uploads
+from pfl.privacy.leakage.attack import Intercepted
+from pfl.privacy.leakage.figure import draw_exposure
+from pfl.privacy.leakage.report import metrics, table, words
+from pfl.privacy.leakage.score import survey
+from pfl.runtime.machine import cores
+from pfl.runtime.process import keep_memory
+from pfl.runtime.progress import progress
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, view
 

@@ -6,14 +6,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from pfl.artifacts import write_text
-from pfl.clients import Clients, write_clients
-from pfl.heatmap import draw_counts
-from pfl.index import read_index
-from pfl.partition import Scheme, Settings
-from pfl.partition import partition as split
-from pfl.schemes import CONCENTRATIONS
-from pfl.tables import csv_text
+from pfl.artifacts.csv import csv_text
+from pfl.artifacts.files import write_text
+from pfl.data.partition.figure import draw_counts
+from pfl.data.partition.partition import Scheme, Settings
+from pfl.data.partition.partition import partition as split
+from pfl.data.partition.schemes import CONCENTRATIONS
+from pfl.data.samples.clients import Clients, write_clients
+from pfl.data.samples.index import read_index
 from stages._run import LARGEST_SEED, run
 
 

@@ -5,23 +5,23 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import recorded_sha256
-from pfl.clients import read_clients
-from pfl.cores import cores
-from pfl.heads import create_heads
-from pfl.index import read_index
-from pfl.members import read_members
-from pfl.origins import Origins
-from pfl.parallel import in_order
-from pfl.process import keep_memory
-from pfl.progress import progress
-from pfl.quantize import dequantize
-from pfl.rows import ClientSamples, by_client
-from pfl.selection.candidates import Family, Settings
-from pfl.selection.choice import Chosen, choose, menu
-from pfl.selection.criteria import Criterion
-from pfl.server import read_server
-from pfl.view import check_view, open_view
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.provenance import Origins
+from pfl.data.client_features.by_client import ClientSamples, by_client
+from pfl.data.client_features.feature_map import check_view, open_view
+from pfl.data.features.fixed_point import dequantize
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import read_index
+from pfl.fedhip.heads import create_heads
+from pfl.fedhip.members import read_members
+from pfl.fedhip.selection.candidates import Family, Settings
+from pfl.fedhip.selection.choice import Chosen, choose, menu
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.server import read_server
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+from pfl.runtime.process import keep_memory
+from pfl.runtime.progress import progress
 from stages._run import number_or_auto, run
 from stages._view import Lift, Norm, Project, Seed, view
 

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import Attribute, recorded_sha256, replacing_all
-from pfl.datasets import Dataset, Request, Samples, TestImages
-from pfl.datasets.sites import Difference, Settings, as_sites
+from pfl.artifacts.files import replacing_all
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.hdf5 import Attribute
+from pfl.data.images.images import PixelArray, write_images
+from pfl.data.samples.index import write_index
+from pfl.data.sources.registry import Dataset
+from pfl.data.sources.samples import Request, Samples, TestImages
+from pfl.data.sources.sites import Difference, Settings, as_sites
 from pfl.errors import InputError
-from pfl.images import PixelArray, write_images
-from pfl.index import write_index
 from stages._run import LARGEST_SEED, finite, run
 
 log = logging.getLogger(__name__)

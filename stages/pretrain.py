@@ -11,8 +11,8 @@ from stages._flags import Device, Precision
 from stages._run import LARGEST_SEED, finite, positive, run
 
 if TYPE_CHECKING:
-    from pfl.pretrain.data import PublicData
-    from pfl.pretrain.recipe import Learner, Recipe, Row
+    from pfl.backbones.pretraining.data import PublicData
+    from pfl.backbones.pretraining.recipe import Learner, Recipe, Row
 
 Option = typer.Option
 Input = Annotated[Path, Option(help="An artifact of the stage public.")]
@@ -57,16 +57,16 @@ def pretrain(
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     import torch
 
-    from pfl.devices import chosen_device
-    from pfl.pretrain.data import load_public_data
-    from pfl.pretrain.encoder import Architecture
-    from pfl.pretrain.masking import visible_count
-    from pfl.pretrain.model import Decoder, build_autoencoder
-    from pfl.pretrain.recipe import Recipe, begin
-    from pfl.pretrain.training import complete
-    from pfl.process import keep_memory
-    from pfl.scratch import scratch as unfinished
-    from pfl.streams import stream
+    from pfl.backbones.mae.encoder import Architecture
+    from pfl.backbones.pretraining.data import load_public_data
+    from pfl.backbones.pretraining.masking import visible_count
+    from pfl.backbones.pretraining.model import Decoder, build_autoencoder
+    from pfl.backbones.pretraining.recipe import Recipe, begin
+    from pfl.backbones.pretraining.training import complete
+    from pfl.runtime.devices import chosen_device
+    from pfl.runtime.process import keep_memory
+    from pfl.runtime.rng import stream
+    from pfl.runtime.scratch import scratch as unfinished
 
     architecture = Architecture(image_size, patch_size, width, depth, heads)
     decoder = Decoder(decoder_width, decoder_depth, decoder_heads)
@@ -94,7 +94,7 @@ def pretrain(
 
 def _key(facts: dict[str, Any], inputs: tuple[Path, ...]) -> str:
     """Name of this piece of work: whatever may change a bit of the result is in it."""
-    from pfl.scratch import code_sha256, file_sha256, fingerprint
+    from pfl.runtime.scratch import code_sha256, file_sha256, fingerprint
 
     hashes = [file_sha256(path) for path in inputs]
     return fingerprint({**facts, **_versions(), "inputs": hashes, "code": code_sha256()})
@@ -108,7 +108,7 @@ def _versions() -> dict[str, str]:
 
 def _probe(data: "PublicData") -> "Callable[[Learner], Row]":
     """What is measured of an encoder: the linear probe, if there are labels."""
-    from pfl.pretrain.probe import encoder_features, probe_accuracy
+    from pfl.backbones.pretraining.probe import encoder_features, probe_accuracy
 
     def probe(learner: "Learner") -> "Row":
         if not data.probed:
@@ -124,9 +124,9 @@ def _write(
     facts: dict[str, Any],
 ) -> None:  # fmt: skip
     """The encoder, with what it was made of and by, and the report."""
-    from pfl.pretrain.encoder_file import Encoder, save_encoder
-    from pfl.pretrain.recipe import encoder_weights
-    from pfl.pretrain.report import write_report
+    from pfl.backbones.mae.encoder_file import Encoder, save_encoder
+    from pfl.backbones.pretraining.recipe import encoder_weights
+    from pfl.backbones.pretraining.report import write_report
 
     training = {
         "images": len(data.train.pixels), "epochs": recipe.epochs, "images-sha256": data.sha256,

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import Attribute, recorded_sha256, replacing_all
-from pfl.datasets import Request
+from pfl.artifacts.files import replacing_all
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.hdf5 import Attribute
+from pfl.data.images.images import open_images, write_images
+from pfl.data.samples.index import write_index
+from pfl.data.sources.public import load_public, without_clients
+from pfl.data.sources.samples import Request
 from pfl.errors import InputError
-from pfl.images import open_images, write_images
-from pfl.index import write_index
-from pfl.pretrain.public import load_public, without_clients
 from stages._run import LARGEST_SEED, run
 
 log = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from pfl.artifacts import write_text
+from pfl.artifacts.files import write_text
+from pfl.evaluation.metrics import HEAD_PREFIX
 from pfl.report.content import Sources, page
+from pfl.report.json import load_report
 from pfl.report.origin import attributes
 from pfl.report.page import render
-from pfl.reports import load_report
-from pfl.vocabulary import HEAD_PREFIX
 from stages._run import run
 from stages._section import read_section, section_text
 

@@ -39,9 +39,9 @@ from stages._training import (
 if TYPE_CHECKING:
     import torch
 
-    from pfl.clients import Clients
-    from pfl.federated_data import FederatedData, Holdout
-    from pfl.rounds import Problem, Training
+    from pfl.data.samples.clients import Clients
+    from pfl.data.tensors.federated_data import FederatedData, Holdout
+    from pfl.training.rounds import Problem, Training
 
 Option = typer.Option
 Method = Annotated[str, Option(help="Name of the method.")]
@@ -65,9 +65,9 @@ def train(
     """
     check_shares("rounds", fraction, client_dropout, validation_fraction)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
-    from pfl.devices import training_device
-    from pfl.federated_data import Holdout
-    from pfl.rounds import Training
+    from pfl.data.tensors.federated_data import Holdout
+    from pfl.runtime.devices import training_device
+    from pfl.training.rounds import Training
 
     training = Training(
         seed=seed, rounds=rounds, epochs=epochs, batch_size=batch_size, lr=learning_rate,
@@ -90,11 +90,11 @@ def _load(
     images: Path, index: Path, clients_file: Path, size: str, holdout: "Holdout", augment: bool
 ) -> "tuple[Clients, FederatedData]":
     """All images in memory, dealt to the clients."""
-    from pfl.clients import read_clients
-    from pfl.federated_data import federate
-    from pfl.images import open_images
-    from pfl.index import read_index
-    from pfl.training_data import load_pixels, pixel_view
+    from pfl.data.images.images import open_images
+    from pfl.data.samples.clients import read_clients
+    from pfl.data.samples.index import read_index
+    from pfl.data.tensors.federated_data import federate
+    from pfl.data.tensors.pixels import load_pixels, pixel_view
 
     if size != "auto" and not (size.isdecimal() and int(size) > 0):
         raise typer.BadParameter(f"'{size}' must be auto or pixels.", param_hint="--image-size")
@@ -110,10 +110,10 @@ def _problem(
     data: "FederatedData", device: "torch.device",
 ) -> "Problem":  # fmt: skip
     """The network and the method, for these data."""
-    from pfl.methods import make_algorithm
-    from pfl.networks import build
-    from pfl.rounds import Problem
-    from pfl.streams import stream
+    from pfl.runtime.rng import stream
+    from pfl.training.methods.registry import make_algorithm
+    from pfl.training.networks import build
+    from pfl.training.rounds import Problem
 
     _, side, _, channels = data.tests.pooled.stored.shape
     model = build(network, channels, side, data.classes, stream(training.seed, "network"))

@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from pfl import baselines
-from pfl.client_data import ClientData, TestData
-from pfl.rounds import Problem, Training, begin, play_round
-from pfl.training_data import PixelView
-from pfl.workers import workers
+from pfl.data.tensors.client_data import ClientData, TestData
+from pfl.data.tensors.pixels import PixelView
+from pfl.runtime.workers import workers
+from pfl.training.methods.fedavg import fedavg
+from pfl.training.rounds import Problem, Training, begin, play_round
 
 CLASSES, SIDE = 3, 6
 SIZES = (13, 1, 0, 7, 10)  # one client has one sample, one has none
@@ -51,7 +51,7 @@ def training(**changes):
     return Training(**(settings | changes))
 
 
-def problem(make=baselines.fedavg, sizes=SIZES, normalized=False, external=0, **changes):
+def problem(make=fedavg, sizes=SIZES, normalized=False, external=0, **changes):
     model = network(normalized)
     clients = tuple(images(size, seed=1 + i) for i, size in enumerate(sizes))
     pooled = images(12, seed=100)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from pfl.networks import Residual
+from pfl.training.networks import Residual
 
 
 def generator(seed=0):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pfl.datasets import Request
+from pfl.data.sources.samples import Request
 
 
 def request(path, *, download=False, fraction=0.25, seed=0):

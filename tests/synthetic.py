@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from pfl.clients import Clients, deal, write_clients
-from pfl.features import write_features
-from pfl.fedhip import aggregate
-from pfl.index import TEST, TRAIN, Index, write_index
-from pfl.members import Members, write_members
-from pfl.moments import moments
-from pfl.origins import UNKNOWN
-from pfl.server import write_server
+from pfl.artifacts.provenance import UNKNOWN
+from pfl.data.features.features import write_features
+from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.index import TEST, TRAIN, Index, write_index
+from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.members import Members, write_members
+from pfl.fedhip.moments import moments
+from pfl.fedhip.server import write_server
 
 STEP = 2.0**-8
 PLAIN = (0, 0, "none", 0)  # flags of a stage that reads features as they are

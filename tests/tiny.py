@@ -12,8 +12,8 @@ import h5py
 import yaml
 from typer.testing import CliRunner
 
-from pfl.artifacts import create, put
-from pfl.cli import app
+from pfl.artifacts.hdf5 import create, put
+from pfl.cli.app import app
 from tests.workspace import ROOT, SMALL, change, flat
 
 STAGES = ("prepare", "partition", "extract", "gram", "aggregate", "personalize", "evaluate")

@@ -1,17 +1,4 @@
-"""Frozen feature extractors by name.
+"""Frozen networks from images to features: which there are, how they run, how one is pretrained.
 
-- ``tf_efficientnet_lite0`` with the ImageNet weights of a package from the package index;
-- any model of timm, with a weights file or weights from the hub;
-- ``mobilenet_v2`` of torchvision, with the official file;
-- ``mae``, the encoder that the stage ``pretrain`` has made of public images;
-- ``raw-pixels``, no network at all, to compare with;
-- ``random-tiny``: a tiny random network for fast tests, good for nothing else.
-
-Nothing is trained here: a backbone is a fixed function from images to m features.
+Imports ``data`` and lower packages.
 """
-
-from pfl.backbones.backbone import Backbone
-from pfl.backbones.families import RANDOM, load_backbone
-from pfl.backbones.transform import Transform
-
-__all__ = ["RANDOM", "Backbone", "Transform", "load_backbone"]

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pfl.errors import InputError
-from pfl.flower.credentials import make_credentials, make_key_pair
-from pfl.flower.launch import Link, register, submit, superlink, supernode
+from pfl.flower.local.credentials import make_credentials, make_key_pair
+from pfl.flower.local.launch import Link, register, submit, superlink, supernode
 
 log = logging.getLogger("pfl")
 FINISHED = "finished:completed"

@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
-from pfl.selection.candidates import Family, Settings
-from pfl.selection.criteria import Criterion
+from pfl.fedhip.selection.candidates import Family, Settings
+from pfl.fedhip.selection.criteria import Criterion
 
 Section = Mapping[str, Any]
 FEDHIP = "fedhip"

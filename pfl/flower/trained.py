@@ -1,7 +1,7 @@
 """A trained method's settings as both sides need them, from the parameters as JSON.
 
-Server and clients build the same :class:`pfl.rounds.Problem` from them, but for the samples: a
-client has its own alone, and the server knows only how many each client has.
+Server and clients build the same :class:`pfl.training.rounds.Problem` from them, but for the
+samples: a client has its own alone, and the server knows only how many each client has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import Any
 
 import torch
 
-from pfl.algorithm import Training
-from pfl.client_data import ClientData, TestData
-from pfl.devices import training_device
+from pfl.data.tensors.client_data import ClientData, TestData
+from pfl.data.tensors.federated_data import Holdout
+from pfl.data.tensors.pixels import PixelView
 from pfl.errors import InputError
-from pfl.federated_data import Holdout
-from pfl.methods import make_algorithm
-from pfl.networks import build
-from pfl.rounds import Problem
-from pfl.streams import stream
-from pfl.training_data import PixelView
+from pfl.runtime.devices import training_device
+from pfl.runtime.rng import stream
+from pfl.training.algorithm import Training
+from pfl.training.methods.registry import make_algorithm
+from pfl.training.networks import build
+from pfl.training.rounds import Problem
 
 # The intervals that numbers of section rounds lie in; "[" and "]" include the end.
 RANGES = {

@@ -1,1 +1,4 @@
-"""The report: one page that needs nothing but itself, made from what stages left to read."""
+"""All methods side by side, and the page that shows everything.
+
+Imports ``evaluation`` (its words alone) and ``artifacts``.
+"""

@@ -4,11 +4,11 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pfl.display import UNKNOWN
 from pfl.errors import InputError
+from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, PERSONALIZED
+from pfl.report.json import other_form
+from pfl.report.measures import UNKNOWN
 from pfl.report.table import Table, plain
-from pfl.reports import other_form
-from pfl.vocabulary import GLOBAL, HEADS, LOCAL, PERSONALIZED
 
 PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
 Row = Mapping[str, str]

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
 from pfl.report.clients import against, clients_table, read_clients_csv, total
-from pfl.report.comparison import NOTE, comparison_table, label, measures
+from pfl.report.comparison_table import NOTE, comparison_table, label, measures
 from pfl.report.figure import load_figure
+from pfl.report.json import load_report, number_at
 from pfl.report.leakage import leakage_section
+from pfl.report.measures import UNKNOWN
 from pfl.report.origin import Attributes, hashes_table, versions_table
 from pfl.report.page import Listing, Notes, Page, Section
-from pfl.reports import load_report, number_at
-from pfl.vocabulary import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
-
-UNKNOWN = "–"
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from pfl.report.figure import load_figure
+from pfl.report.json import load_report, number_at
 from pfl.report.page import Section
 from pfl.report.table import plain
-from pfl.reports import load_report, number_at
 
 # Names in the leakage's metrics.json, and what each means to a reader.
 ATTACKS = {

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pfl.artifacts import reading, recorded_sha256
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.hdf5 import reading
 from pfl.report.table import Table, plain
 
 Attributes = dict[str, Any]

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
 
-from pfl.datasets import Dataset, archive
+from pfl.data.sources import archive
+from pfl.data.sources.registry import Dataset
 from pfl.errors import InputError
 from tests.sources import check_law, request
 

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfl.datasets import Dataset
-from pfl.datasets.samples import TestImages
-from pfl.datasets.sites import Difference
+from pfl.data.images.images import open_images
+from pfl.data.samples.index import read_index
+from pfl.data.sources.registry import Dataset
+from pfl.data.sources.samples import TestImages
+from pfl.data.sources.sites import Difference
 from pfl.errors import InputError, trouble
-from pfl.images import open_images
-from pfl.index import read_index
 from stages.prepare import prepare
 from tests.sources import request
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from pfl.artifacts import create, put, reading
+from pfl.artifacts.hdf5 import create, put, reading
 from tests.workspace import ROOT, command
 
 FULL = "The disk is full"

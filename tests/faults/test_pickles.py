@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from pfl.backbones.weights import read_state
-from pfl.checkpoint import load_federation
-from pfl.datasets import Dataset
+from pfl.backbones.models.weights import read_state
+from pfl.cli.inspection.trained import describe_trained
+from pfl.data.sources.registry import Dataset
 from pfl.errors import InputError
-from pfl.inspection.trained import describe_trained
+from pfl.training.checkpoint import load_federation
 from tests.sources import request
 
 X, Y = np.zeros((12, 2, 2, 3), np.uint8), np.arange(12) % 3

@@ -1,0 +1,4 @@
+"""The encoder of a masked autoencoder, and the file that it is kept in.
+
+Imports ``artifacts``.
+"""

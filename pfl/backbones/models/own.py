@@ -1,0 +1,94 @@
+"""Backbones that need nothing from elsewhere: the pipeline's own encoder, and mere pixels."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from timm.layers.pos_embed import resample_abs_pos_embed
+from torch import Tensor, nn
+
+from pfl.backbones.mae.encoder import Architecture, build_encoder
+from pfl.backbones.mae.encoder_file import load_encoder
+from pfl.backbones.models.backbone import Backbone, frozen
+from pfl.backbones.models.transform import Transform, configured
+from pfl.backbones.models.weights import find_weights
+from pfl.errors import InputError
+from pfl.runtime.scratch import file_sha256
+
+MAE, PIXELS = "mae", "raw-pixels"
+PIXELS_SIZE = 32
+HALF = (0.5, 0.5, 0.5)
+ADVICE = (
+    "Set extract.weights to the file that `pretrain` has made, such as "
+    "data/pretrained/cifar100.safetensors; see docs/pretraining.md."
+)
+
+
+def masked_autoencoder(
+    name: str, weights: Path, image_size: int | None, feature_range: float | None
+) -> Backbone:
+    """The encoder that ``pretrain`` has made; the file says of itself what it is.
+
+    Raises:
+        InputError: there is no such file, it is of another kind, or patches do not tile the images.
+    """
+    path = find_weights(name, weights, [], ADVICE)
+    stored = load_encoder(path)
+    own, training = stored.architecture, stored.training
+    shape = replace(own, image_size=image_size or own.image_size)
+    module = build_encoder(shape)
+    try:
+        module.load_state_dict(_resampled(stored.weights, own, shape))
+    except (RuntimeError, KeyError) as error:
+        raise InputError(
+            f"The weights in {path} do not fit the architecture that it names "
+            f"({' '.join(str(error).split())[:300]}): run `dvc repro`, which makes it again."
+        ) from error
+    transform = _whole(own.image_size, stored.mean, stored.std, image_size)
+    described = (
+        f"masked autoencoder, {shape.depth} blocks of {shape.width}, patches of "
+        f"{shape.patch_size} px, {training['epochs']} epochs on {training['images']} images"
+    )
+    return frozen(name, module, transform, file_sha256(path), described, feature_range)
+
+
+def _resampled(
+    weights: Mapping[str, Tensor], own: Architecture, wanted: Architecture
+) -> dict[str, Tensor]:
+    """The weights, with position embeddings for images of another size."""
+    if own.side == wanted.side:
+        return dict(weights)
+    places: Tensor = resample_abs_pos_embed(
+        weights["pos_embed"], [wanted.side, wanted.side], num_prefix_tokens=0
+    )
+    return {**weights, "pos_embed": places}
+
+
+def raw_pixels(
+    name: str, weights: Path, image_size: int | None, feature_range: float | None
+) -> Backbone:
+    """Every pixel as a feature, from −1 to 1: what a backbone has to beat."""
+    del weights  # It has none.
+    transform = _whole(PIXELS_SIZE, HALF, HALF, image_size)
+    digest = hashlib.sha256(b"").hexdigest()
+    module = nn.Sequential(nn.Flatten())
+    return frozen(name, module, transform, digest, "pixels", feature_range or 1.0)
+
+
+def _whole(
+    size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    image_size: int | None,
+) -> Transform:
+    """The short side at ``size``, or ``image_size``, and the central square, as in pretraining."""
+    config = {
+        "input_size": (3, size, size),
+        "crop_pct": 1.0,
+        "crop_mode": "center",
+        "interpolation": "bilinear",
+        "mean": mean,
+        "std": std,
+    }
+    return configured(config, image_size)

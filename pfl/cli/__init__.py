@@ -1,0 +1,4 @@
+"""The ``pfl`` command: look at results, check, use, forget, sweep.
+
+Imports every package of the library, not the adapter to Flower.
+"""

@@ -1,0 +1,86 @@
+"""``pfl predict``: the class of each image, by one client's model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pfl.artifacts.csv import csv_text
+from pfl.cli.commands.flags import HERE, Client, Head, Json, ProjectFolder, Weights
+from pfl.cli.display import Share, show
+from pfl.evaluation.metrics import HeadKind
+
+if TYPE_CHECKING:
+    from pfl.cli.deployment.model import Model
+    from pfl.cli.deployment.prediction import Prediction
+
+
+def predict(
+    images: Annotated[list[Path], typer.Argument(help="Image files, and folders of them.")],
+    client: Client,
+    head: Head = HeadKind.personalized,
+    weights: Weights = None,
+    csv: Annotated[Path | None, typer.Option(help="Write all scores to this file as well.")] = None,
+    project: ProjectFolder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Say what is on images, with scores of all classes.
+
+    An image that cannot be read is named, the others are predicted, and the exit code is 1.
+    """
+    # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
+    from pfl.artifacts.files import write_text
+    from pfl.artifacts.project import Project
+    from pfl.cli.deployment.model import load_model
+    from pfl.cli.deployment.prediction import find_images
+    from pfl.cli.deployment.prediction import predict as work
+
+    files = find_images(images)
+    model = load_model(Project(project), client, head, weights)
+    found = list(work(model, files))
+    if csv is not None:
+        write_text(csv, _csv(model.classes, found))
+    failed = [one for one in found if one.error]
+    show(_content(model, found), as_json)
+    if failed:
+        told = f"{len(failed)} of {len(found)} images cannot be read. The first: {failed[0].error}"
+        typer.secho(f"Error: {told}", err=True, fg="red")
+        raise typer.Exit(1)
+
+
+def _content(model: "Model", found: "Sequence[Prediction]") -> dict[str, object]:
+    return {
+        "client": model.client,
+        "head": model.kind.value,
+        "predictions": [_row(model.classes, one) for one in found if not one.error],
+        "unreadable": [{"image": one.image, "error": one.error} for one in found if one.error],
+    }
+
+
+def _row(classes: tuple[str, ...], one: "Prediction") -> dict[str, object]:
+    order = one.order
+    best, second = order[0], order[min(1, len(order) - 1)]
+    return {
+        "image": one.image,
+        "class": classes[best],
+        "probability": Share(one.probabilities[best]),
+        "score": float(one.scores[best]),
+        "second": classes[second],
+        "scores": dict(zip(classes, one.scores.tolist(), strict=True)),
+        "probabilities": dict(zip(classes, one.probabilities.tolist(), strict=True)),
+    }
+
+
+def _csv(classes: tuple[str, ...], found: "Sequence[Prediction]") -> str:
+    """One line an image; of one that cannot be read, the name and the error."""
+    header = ["image", "class", "probability", *(f"probability:{name}" for name in classes)]
+    header += [*(f"score:{name}" for name in classes), "error"]
+    rows: list[list[object]] = []
+    for one in found:
+        if one.error:
+            rows.append([one.image, *[""] * (len(header) - 2), one.error])
+            continue
+        best, chances = one.order[0], one.probabilities.tolist()
+        rows.append([one.image, classes[best], chances[best], *chances, *one.scores.tolist(), ""])
+    return csv_text(header, rows)

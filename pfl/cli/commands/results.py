@@ -1,0 +1,39 @@
+"""``pfl results``: what the heads and all methods reach."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pfl.cli.commands.flags import Json
+from pfl.cli.results import comparison_table, heads_note, heads_table
+from pfl.report.json import load_report
+
+REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
+
+
+def results(
+    report: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")] = REPORT,
+    comparison: Annotated[
+        Path, typer.Option(help="Folder of the comparison; shown if it exists.")
+    ] = COMPARISON,
+    as_json: Json = False,
+) -> None:
+    """Show the accuracy of FedHiP's heads and of all methods, and where the files are."""
+    path, beside = report / "metrics.json", comparison / "comparison.json"
+    metrics = load_report(path)
+    methods = load_report(beside) if beside.exists() else None
+    if as_json:
+        told = metrics if methods is None else {**metrics, "comparison": methods}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    shown = [heads_table(path, metrics), heads_note(path, metrics)]
+    shown += [] if methods is None else [comparison_table(beside, methods)]
+    console = Console()
+    for part in shown:
+        console.print(part, highlight=False)
+    for folder in (report, comparison) if methods is not None else (report,):
+        for name in sorted(item.name for item in folder.iterdir()):
+            console.print(f"  {folder / name}", highlight=False)

@@ -1,0 +1,52 @@
+"""``pfl verify``: whether the cached artifacts are whole, current, and fit together."""
+
+from typing import Annotated
+
+import typer
+
+from pfl.cli.commands.flags import HERE, Json, ProjectFolder
+from pfl.cli.display import show
+
+
+def verify(
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what recomputes.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Go on after the first artifact that is wrong.")
+    ] = False,
+    project: ProjectFolder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Check artifacts from upstream to downstream and name the first that is wrong.
+
+    Checksums, schemas, DVC's state; that the partition is disjoint and complete, that uploads are
+    the clients' sums and add up to the server's, that every head solves its normal equations, and
+    that heads have the reported accuracies. Exit code 1 if something is wrong.
+    """
+    # Imported here because it takes a while, which --help and completion need not wait for.
+    from pfl.artifacts.project import Project
+    from pfl.cli.verification.outcome import OK, SKIPPED, WRONG, run
+    from pfl.cli.verification.plan import plan
+
+    found = list(run(tuple(plan(Project(project))), quick, everything))
+    wrong = [one for one in found if one.result == WRONG]
+    first = wrong[0] if wrong else None
+    content: dict[str, object] = {
+        "verdict": "wrong" if first else "right, as far as checked",
+        "checked": sum(one.result == OK for one in found),
+        "skipped": sum(one.result == SKIPPED for one in found),
+        "first-wrong": first.check.artifact if first else None,
+        "why": first.detail if first else None,
+        "checks": [
+            {
+                "artifact": one.check.artifact,
+                "check": one.check.name,
+                "result": one.result,
+                "detail": one.detail,
+            }
+            for one in found
+        ],
+    }
+    show(content, as_json)
+    if first:
+        typer.secho(f"Error: {first.check.artifact} is wrong: {first.detail}", err=True, fg="red")
+        raise typer.Exit(1)

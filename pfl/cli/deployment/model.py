@@ -1,0 +1,164 @@
+"""The model that serves one client: the very backbone of its features, and one of its heads.
+
+Images go through what ``extract`` did: the same weights, transform, precision, fixed point, and
+batches of the same size, since a feature's last bits depend on the size of the batch that it is
+computed in. So a prediction depends on the image alone, not on its company. The heads' view of the
+features is applied to them.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int16, UInt8
+from torch import Tensor
+
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.hdf5 import read, reading
+from pfl.artifacts.project import Project
+from pfl.artifacts.provenance import Origins
+from pfl.backbones.models.backbone import Backbone
+from pfl.backbones.models.families import load_backbone
+from pfl.data.client_features.clipping import Clip
+from pfl.data.client_features.feature_map import View
+from pfl.data.client_features.random_projection import SignMap
+from pfl.data.features.fixed_point import dequantize, quantize
+from pfl.data.samples.clients import check_number
+from pfl.data.samples.index import read_index
+from pfl.errors import InputError
+from pfl.evaluation.metrics import HeadKind
+from pfl.fedhip.heads import open_heads
+
+
+@dataclass(frozen=True)
+class Model:
+    """From images to scores.
+
+    Attributes:
+        backbone: on the CPU.
+        feature_step: of the fixed point that ``extract`` stores.
+        maps: of the fixed-point features, in order.
+        batch: images that the backbone gets at a time.
+        precision: ``fp32`` or ``bf16``.
+        head: W, as stored.
+        classes: their d names.
+        client: whose head it is.
+        kind: which of its heads.
+    """
+
+    backbone: Backbone
+    feature_step: float
+    maps: tuple[SignMap | Clip, ...]
+    batch: int
+    precision: str
+    head: Float[np.ndarray, "m d"]
+    classes: tuple[str, ...]
+    client: int
+    kind: HeadKind
+
+    @property
+    def step(self) -> float:
+        """What one unit of :meth:`rows` stands for."""
+        return self.maps[-1].step if self.maps else self.feature_step
+
+    def rows(self, pixels: UInt8[Tensor, "n 3 size size"]) -> Int16[np.ndarray, "n m"]:
+        """Fixed-point features of at most ``batch`` resized images, as the heads see them.
+
+        The batch is filled up with copies of the last image.
+        """
+        filled = torch.cat([pixels, pixels[-1:].expand(self.batch - len(pixels), -1, -1, -1)])
+        filled = filled.contiguous(memory_format=torch.channels_last)
+        features = self.backbone.features(filled, self.precision).numpy()[: len(pixels)]
+        rows = quantize(features, self.feature_step).values
+        for one in self.maps:
+            rows, _ = one(rows)
+        return rows
+
+
+def scores(
+    rows: Int16[np.ndarray, "n m"], step: float, head: Float[np.ndarray, "m d"]
+) -> Float[np.ndarray, "n d"]:
+    """Class scores F W of fixed-point features F = q · step."""
+    return dequantize(rows, step) @ head
+
+
+def load_model(project: Project, client: int, kind: HeadKind, weights: Path | None) -> Model:
+    """The model of one client, from the project's artifacts.
+
+    Args:
+        project: where the pipeline ran.
+        client: number of the client.
+        kind: which head.
+        weights: of the backbone, a file or a folder; None for those that params.yaml names.
+
+    Raises:
+        InputError: an artifact is missing or does not go with another; there is no such client; or
+            the weights are not those that the features were computed with.
+    """
+    classes = read_index(project.artifact("index")).classes
+    head = load_head(project, client, kind)
+    path = project.artifact("features")
+    with reading(path, "features") as file:
+        facts = dict(file.attrs)
+        width = int(file["feature"].shape[1])
+    step = float(facts["step"])
+    with reading(project.artifact("heads"), "heads") as file:
+        maps = View.of(file.attrs).maps(width, step)
+    expected = maps[-1].m if maps else width, len(classes)
+    if head.shape != expected:
+        raise InputError(
+            f"The head has {head.shape[0]} features and {head.shape[1]} classes, but {path} and "
+            f"the index {expected[0]} and {expected[1]}: run `dvc repro`, which makes all anew."
+        )
+    backbone = _backbone(path, facts, weights or project.weights)
+    batch, precision = int(facts["batch-size"]), str(facts["precision"])
+    return Model(backbone, step, maps, batch, precision, head, classes, client, kind)
+
+
+def load_head(project: Project, client: int, kind: HeadKind) -> Float[np.ndarray, "m d"]:
+    """One head of one client, in float64.
+
+    Raises:
+        InputError: the artifact is missing or damaged, made from others than are there, or there
+            is no such client or head.
+    """
+    server, features = project.artifact("server"), project.artifact("features")
+    with open_heads(project.artifact("heads")) as heads:
+        check_number(client, heads.shape[0])
+        made = {
+            "server": recorded_sha256(server, "server"),
+            "features": recorded_sha256(features, "features"),
+        }
+        heads.origins.check("heads", Origins(**made))
+        if kind is not HeadKind.shared:
+            if heads.chosen[client] is None:
+                raise InputError(
+                    f"Client {client} was left out by aggregate.leave-out, so it has no head of "
+                    "its own: take --head global, or another client."
+                )
+            source = heads.local if kind is HeadKind.local else heads.personalized
+            return source(client, client + 1)[0].astype(np.float64)
+    with reading(server, "server") as file:
+        return read(file, "head")
+
+
+def _backbone(path: Path, facts: dict[str, Any], weights: Path) -> Backbone:
+    """The backbone that made the features of ``path``, by what they record of it."""
+    logging.getLogger("timm").setLevel(logging.WARNING)
+    size, bound = int(facts["image-size"]), float(facts["feature-range"])
+    loaded = load_backbone(str(facts["backbone"]), weights, size, bound)
+    if loaded.weights_sha256 != facts["weights-sha256"]:
+        raise InputError(
+            f"The weights of {loaded.name} from {weights} have the SHA-256 "
+            f"{loaded.weights_sha256[:8]}…, but {path} was made with others "
+            f"({str(facts['weights-sha256'])[:8]}…): name those with --weights, or run `dvc repro`."
+        )
+    if str(loaded.transform) != facts["transform"]:
+        raise InputError(
+            f"{loaded.name} now wants images as: {loaded.transform}. But {path} was made with: "
+            f"{facts['transform']}. Install timm {facts.get('version-timm')}, or run `dvc repro`."
+        )
+    return loaded

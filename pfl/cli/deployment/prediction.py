@@ -1,0 +1,133 @@
+"""Classes of images, with scores, by the model of one client.
+
+A score is an estimate, by ridge regression on one-hot labels, of the probability of the class
+given the features: scores of an image add up to about 1, but may be below 0 or above 1.
+:func:`probabilities` turns them into the nearest probabilities.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from pfl.artifacts.hashing import unusable_file
+from pfl.cli.deployment.model import Model, scores
+from pfl.data.images.decoding import decode
+from pfl.data.sources.files import is_litter
+from pfl.errors import InputError, trouble
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+from pfl.runtime.progress import progress
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model says of one image, or why it cannot.
+
+    Attributes:
+        image: the file's path.
+        scores: of each class; empty where there is an error.
+        error: a sentence, or empty.
+    """
+
+    image: str
+    scores: Float[np.ndarray, " d"]
+    error: str = ""
+
+    @property
+    def order(self) -> Int[np.ndarray, " d"]:
+        """Class numbers, the likeliest first; of equal ones the lower number."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @cached_property
+    def probabilities(self) -> Float[np.ndarray, " d"]:
+        """The nearest probabilities to the scores."""
+        return probabilities(self.scores[None])[0]
+
+
+def probabilities(scores: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """The nearest point of the probability simplex, in Euclidean distance, to each row.
+
+    p = max(s − τ, 0) with τ such that p adds up to 1. The largest score stays the largest. The
+    simplex is convex and holds every one-hot label, so p is never farther from the true label than
+    s is: in squared error, for which the heads are made, the probabilities are no worse than the
+    scores. They are not calibrated beyond that.
+
+    Notes:
+        With the scores of a row in descending order and c_j the sum of its first j, τ is
+        (c_r − 1)/r for the last r with s_r > (c_r − 1)/r [Held, Wolfe & Crowder 1974].
+    """
+    ordered = np.sort(scores, axis=1)[:, ::-1]
+    count = np.arange(1, scores.shape[1] + 1)
+    thresholds = (np.cumsum(ordered, axis=1) - 1.0) / count
+    kept = np.count_nonzero(ordered > thresholds, axis=1)
+    threshold = np.take_along_axis(thresholds, kept[:, None] - 1, axis=1)
+    return np.maximum(scores - threshold, 0.0)
+
+
+def find_images(places: Iterable[Path]) -> list[Path]:
+    """The files named, and all files of the folders named and below, but for what systems leave.
+
+    Raises:
+        InputError: a folder has none.
+    """
+    found: list[Path] = []
+    for place in places:
+        inside = _inside(place) if place.is_dir() else [place]
+        if not inside:
+            raise InputError(f"{place} has no files: name a folder with images.")
+        found += inside
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_litter(name))
+        found += [Path(root) / name for name in sorted(names) if not is_litter(name)]
+    return found
+
+
+def predict(model: Model, images: Sequence[Path]) -> Iterator[Prediction]:
+    """Yield the prediction of each image, in order; one that cannot be read does not stop it.
+
+    Batches are computed by one thread each, as in ``extract``, so that the bits are the same.
+    """
+    torch.set_num_threads(1)
+    parts = [images[i : i + model.batch] for i in range(0, len(images), model.batch)]
+    done = in_order(lambda part: _predict(model, part), parts, cores())
+    for part in progress(done, len(images), "image", "Predicting", step=model.batch):
+        yield from part
+
+
+def _predict(model: Model, part: Sequence[Path]) -> list[Prediction]:
+    opened = [_pixels(model, path) for path in part]
+    pixels = [one for one in opened if isinstance(one, Tensor)]
+    found = iter(scores(model.rows(torch.cat(pixels)), model.step, model.head) if pixels else ())
+    return [
+        Prediction(str(path), np.empty(0), one)
+        if isinstance(one, str)
+        else Prediction(str(path), next(found))
+        for path, one in zip(part, opened, strict=True)
+    ]
+
+
+def _pixels(model: Model, path: Path) -> UInt8[Tensor, "1 3 size size"] | str:
+    """The image as the backbone wants it, or the reason why there is none."""
+    if path.exists() and not path.is_file():  # Reading a pipe could wait for ever.
+        return str(unusable_file(path))
+    try:
+        return model.backbone.transform.pixels([decode(path.read_bytes(), str(path))])
+    except InputError as error:
+        return str(error)
+    except OSError as error:
+        sentence = trouble(error)
+        if sentence is None:
+            raise
+        return f"{sentence}."

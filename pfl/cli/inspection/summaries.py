@@ -1,0 +1,187 @@
+"""What is in an artifact of each schema, in few numbers, and client by client."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from pfl.cli.display import Content, Share
+from pfl.cli.inspection.spectra import eigenvalues
+from pfl.data.features.features import open_features
+from pfl.data.images.images import open_images
+from pfl.data.samples.clients import check_number, read_clients
+from pfl.data.samples.index import read_index
+from pfl.fedhip.heads import PARAMETERS, open_heads
+from pfl.fedhip.members import read_members
+from pfl.fedhip.selection.candidates import Candidate
+from pfl.fedhip.server import read_server
+from pfl.fedhip.uploads import open_uploads
+
+BLOCK_ROWS = 4096
+LEFT = "left out"  # what stands for the family of a client without heads
+
+
+def _images(path: Path, _: int | None) -> Content:
+    with open_images(path) as images:
+        first = np.asarray(images.rgb(0, 1)[0]) if len(images) else np.zeros((0, 0, 3))
+        height, width, _ = first.shape
+        return {
+            "images": len(images),
+            "layout": "encoded files" if images.encoded else "pixels",
+            "first-image": f"{width} × {height} pixels",
+        }
+
+
+def _index(path: Path, _: int | None) -> Content:
+    index = read_index(path)
+    train, test = (
+        np.bincount(index.label[part], minlength=len(index.classes))
+        for part in (index.train, index.test)
+    )
+    groups = np.bincount(index.group, minlength=len(index.groups))
+    told: dict[str, object] = {
+        "training-samples": int(index.train.sum()),
+        "test-samples": int(index.test.sum()),
+        **({} if index.image is None else {"images": index.images}),
+        "classes": [
+            {"class": name, "train": int(train[c]), "test": int(test[c])}
+            for c, name in enumerate(index.classes)
+        ],
+    }
+    if len(groups) > 1:
+        rows = zip(index.groups, groups.tolist(), strict=True)
+        told["groups"] = [{"group": name, "samples": count} for name, count in rows]
+    return told
+
+
+def _clients(path: Path, client: int | None) -> Content:
+    held = read_clients(path)
+    train, test = held.train, held.test
+    told: dict[str, object] = {
+        "clients": [
+            {
+                "client": k,
+                "train": int(train.sizes[k]),
+                "test": int(test.sizes[k]),
+                "classes": int((train.count[k] > 0).sum()),
+                "largest-class": Share(train.count[k].max() / max(1, train.sizes[k])),
+            }
+            for k in chosen(client, train.clients)
+        ]
+    }
+    if len(held.external):
+        told["external-samples"] = len(held.external)
+    if client is not None:
+        told["classes"] = [
+            {"class": c, "train": int(a), "test": int(b)}
+            for c, (a, b) in enumerate(zip(train.count[client], test.count[client], strict=True))
+            if a or b
+        ]
+    return told
+
+
+def _features(path: Path, _: int | None) -> Content:
+    with open_features(path) as features:
+        largest = np.zeros(features.m, np.int64)
+        total = 0
+        for start in range(0, len(features), BLOCK_ROWS):
+            rows = features.rows(start, min(start + BLOCK_ROWS, len(features)))
+            magnitudes = np.abs(rows.astype(np.int32))  # -32768, which never occurs, would not fit
+            np.maximum(largest, magnitudes.max(axis=0, initial=0), out=largest)
+            total += int(magnitudes.sum(dtype=np.int64))
+        values = len(features) * features.m
+        return {
+            "images": len(features),
+            "features": features.m,
+            "values": {
+                "largest-magnitude": float(largest.max(initial=0) * features.step),
+                "mean-magnitude": total * features.step / max(1, values),
+                "features-always-0": int((largest == 0).sum()),
+                "saturated": features.saturated,
+            },
+        }
+
+
+def _uploads(path: Path, client: int | None) -> Content:
+    with open_uploads(path) as sent:
+        numbers = sent.numbers if client is None else (client,)
+        own = None if client is None else sent.of(client)
+        told: dict[str, object] = {
+            "clients": [{"client": k, **_sent(sent.file[f"client/{k:06d}"])} for k in numbers]
+        }
+        if own is not None:
+            told["spectrum-of-its-gram"] = eigenvalues(own.gram_matrix())
+        return told
+
+
+def _sent(group: h5py.Group) -> dict[str, object]:
+    count = group["count"][...]
+    stored = sum(item.id.get_storage_size() for item in group.values())
+    return {"samples": int(count.sum()), "classes": len(count), "bytes": stored}
+
+
+def _members(path: Path, _: int | None) -> Content:
+    member = read_members(path).member
+    left = np.flatnonzero(~member).tolist()
+    return {"clients": len(member), "in-the-sums": int(member.sum()), "left-out": left or None}
+
+
+def _server(path: Path, _: int | None) -> Content:
+    total, knowledge = read_server(path)
+    return {
+        "samples": total.samples,
+        "features": total.features,
+        "samples-per-class": total.count.tolist(),
+        "spectrum-of-the-gram": eigenvalues(knowledge.gram, knowledge.beta),
+    }
+
+
+def _heads(path: Path, client: int | None) -> Content:
+    with open_heads(path) as heads:
+        own, local, losses = heads.chosen, heads.chosen_local, heads.losses
+        numbers = {one: i for i, one in enumerate(heads.candidates)}
+        counts = Counter(LEFT if one is None else one.family.value for one in own)
+        rows = []
+        for k in chosen(client, len(own)):
+            one = own[k]
+            loss = None if one is None else float(losses[k, numbers[one]])
+            rows.append({"client": k, **_choice(one, local[k]), "leave-one-out": loss})
+        return {
+            "candidates": len(heads.candidates),
+            "families": dict(counts.most_common()),
+            "clients": rows,
+        }
+
+
+def _choice(one: Candidate | None, local: Candidate | None) -> dict[str, object]:
+    return {
+        "family": LEFT if one is None else one.family.value,
+        **{name: None if one is None else getattr(one, name) for name in PARAMETERS},
+        "local-beta": None if local is None else local.beta,
+    }
+
+
+def chosen(client: int | None, clients: int) -> Iterable[int]:
+    """The numbers of all K clients, or of the one asked for.
+
+    Raises:
+        InputError: there is no such client.
+    """
+    if client is None:
+        return range(clients)
+    check_number(client, clients)
+    return (client,)
+
+
+SUMMARIES: dict[str, Callable[[Path, int | None], Content]] = {
+    "images": _images,
+    "index": _index,
+    "clients": _clients,
+    "features": _features,
+    "uploads": _uploads,
+    "members": _members,
+    "server": _server,
+    "heads": _heads,
+}

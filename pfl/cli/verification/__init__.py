@@ -1,0 +1,4 @@
+"""``pfl verify``: whether every artifact is right, computed anew.
+
+Imports the library.
+"""

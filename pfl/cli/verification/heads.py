@@ -1,0 +1,149 @@
+"""What must hold of the clients' heads: that they solve their systems and give what is reported."""
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.project import Project
+from pfl.artifacts.provenance import Origins
+from pfl.cli.verification.normal_equations import FLOAT32, allowed, backward_error, system
+from pfl.data.client_features.feature_map import View, open_view
+from pfl.data.samples.clients import read_clients
+from pfl.data.samples.index import read_index
+from pfl.errors import InputError
+from pfl.evaluation.heads import evaluate
+from pfl.evaluation.report import metrics, table
+from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.heads import Heads, open_heads
+from pfl.fedhip.members import read_members
+from pfl.fedhip.moments import Moments
+from pfl.fedhip.server import read_server
+from pfl.fedhip.uploads import open_uploads
+from pfl.report.json import load_report
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+
+
+def origins(project: Project) -> str:
+    """Heads of all members and nobody else, of the server's shape, made from what is there."""
+    clients = read_clients(project.artifact("clients"))
+    server, features = project.artifact("server"), project.artifact("features")
+    _, knowledge = read_server(server)
+    made = Origins(
+        recorded_sha256(server, "server"), clients.sha256, recorded_sha256(features, "features")
+    )
+    member = read_members(project.artifact("members")).member
+    with (
+        open_heads(project.artifact("heads")) as heads,
+        open_uploads(project.artifact("uploads")) as sent,
+    ):
+        heads.origins.check("heads", made)
+        if View.of(heads.file.attrs) != View.of(sent.view):
+            raise InputError(
+                "heads.h5 and uploads.h5 are of features through different maps: run `dvc repro`."
+            )
+        expected = (clients.train.clients, *knowledge.head.shape)
+        if heads.shape != expected:
+            raise InputError(
+                f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
+                "run `dvc repro personalize`."
+            )
+        families = Counter(one.family.value for one in heads.chosen if one is not None)
+        if [one is not None for one in heads.chosen] != member.tolist():
+            raise InputError(
+                "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
+                "personalize`."
+            )
+    told = ", ".join(f"{count} {name}" for name, count in families.most_common())
+    return f"{member.sum()} clients: {told}"
+
+
+def equations(project: Project) -> str:
+    """Every L_k and P_k solves its normal equations."""
+    _, knowledge = read_server(project.artifact("server"))
+    worst = 0.0
+    with (
+        open_uploads(project.artifact("uploads")) as sent,
+        open_heads(project.artifact("heads")) as heads,
+    ):
+        clients = ((k, sent.of(k)) for k in range(sent.clients))
+        work = lambda item: _errors(heads, knowledge, *item)  # noqa: E731 (one use, below)
+        for client, errors in enumerate(in_order(work, clients, cores())):
+            for name, (error, limit) in errors.items():
+                worst = max(worst, error)
+                if not error <= limit:
+                    raise InputError(
+                        f"The {name} head of client {client} in heads.h5 misses its normal "
+                        f"equations by {error:.2g}, relatively, where {limit:.2g} is allowed: "
+                        "run `dvc repro personalize`."
+                    )
+    return f"largest backward error {worst:.2g}, allowed {FLOAT32:.2g}"
+
+
+def _errors(
+    heads: Heads, server: Knowledge, client: int, own: Moments
+) -> dict[str, tuple[float, float]]:
+    """Backward error of a client's heads, and what is allowed, which takes longer to tell."""
+    stored = {
+        "local": (heads.chosen_local[client], heads.local(client, client + 1)[0]),
+        "personalized": (heads.chosen[client], heads.personalized(client, client + 1)[0]),
+    }
+    found = {}
+    for name, (one, head) in stored.items():
+        if one is not None:  # as of a client that left
+            equations = system(one, own, server)
+            error = backward_error(equations, head.astype(np.float64))
+            found[name] = error, FLOAT32 if error <= FLOAT32 else allowed(equations)
+    return found
+
+
+def accuracies(project: Project) -> str:
+    """The reported accuracies are those that the heads have."""
+    _, knowledge = read_server(project.artifact("server"))
+    with (
+        open_heads(project.artifact("heads")) as heads,
+        open_view(project.artifact("features"), View.of(heads.file.attrs)) as features,
+    ):
+        index = read_index(project.artifact("index"))
+        held = read_clients(project.artifact("clients"))
+        found = evaluate(index, held, features, knowledge.head, heads, cores())
+    path = project.report / "per_client.csv"
+    _check_table(path, table(found))
+    path = project.report / "metrics.json"
+    reported = load_report(path)
+    for name, value in metrics(found).items():
+        if reported.get(name) != value:
+            raise InputError(
+                f"{path} reports {reported.get(name)} as '{name}', but the heads have {value}: "
+                "run `dvc repro evaluate`."
+            )
+    return "recomputed from the heads: metrics.json and per_client.csv are the same"
+
+
+def _check_table(path: Path, expected: str) -> None:
+    """Name the first client whose reported line is another."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} is missing or damaged ({error}): run `dvc repro evaluate`."
+        ) from error
+    if text == expected:
+        return
+    lines = zip(csv.DictReader(io.StringIO(text)), csv.DictReader(io.StringIO(expected)))  # noqa: B905 (a shorter one is wrong as well)
+    for old, new in lines:
+        if old != new:
+            columns = ", ".join(
+                f"{name} {old.get(name)} for {value}"
+                for name, value in new.items()
+                if old.get(name) != value
+            )
+            raise InputError(
+                f"{path} reports other values than the heads have of client {new['client']} "
+                f"({columns}): run `dvc repro evaluate`."
+            )
+    raise InputError(f"{path} has other lines than there are clients: run `dvc repro evaluate`.")

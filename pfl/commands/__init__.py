@@ -1,1 +1,0 @@
-"""The commands of ``pfl``: flags in, what :mod:`pfl.display` shows out."""

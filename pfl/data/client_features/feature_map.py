@@ -1,0 +1,132 @@
+"""The features as gram and all later stages see them: a fixed public map of the cached ones.
+
+The map comes after the cache: a change of it never runs the backbone again. It is made of the
+parameters alone, never of data, in this order: projection to fewer dimensions, lift to more, clip
+to a stated length. All three give int16 rows again, row by row, so sums stay exact.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int16
+
+from pfl.artifacts.hdf5 import Attribute
+from pfl.data.client_features.clipping import Clip, clip
+from pfl.data.client_features.random_projection import SignMap, lift, projection
+from pfl.data.features.features import Features, open_features
+from pfl.errors import InputError
+
+log = logging.getLogger("pfl")
+FACT = "feature-project"  # recorded by all that records a view
+
+
+@dataclass(frozen=True)
+class View:
+    """What the user set.
+
+    Attributes:
+        project: dimensions after the random projection, 0 for none.
+        lift: random features of the lift, 0 for none.
+        norm: length that rows are clipped to, None for no limit.
+        seed: of projection and lift.
+    """
+
+    project: int = 0
+    lift: int = 0
+    norm: float | None = None
+    seed: int = 0
+
+    @property
+    def facts(self) -> dict[str, Attribute]:
+        """What artifacts made from this view record of it; a norm of 0 stands for none."""
+        return {
+            "feature-project": self.project,
+            "feature-lift": self.lift,
+            "feature-norm": self.norm or 0.0,
+            "feature-seed": self.seed,
+        }
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> "View":
+        """The view that the attributes of an artifact record."""
+        project, lift, seed = (
+            int(facts.get(f"feature-{name}", 0)) for name in ("project", "lift", "seed")
+        )
+        return cls(project, lift, float(facts.get("feature-norm", 0)) or None, seed)
+
+    def maps(self, m: int, step: float) -> tuple[SignMap | Clip, ...]:
+        """The maps of m features in this step, in order.
+
+        Raises:
+            InputError: the norm is too small for any step.
+        """
+        made: list[SignMap | Clip] = []
+        if self.project:
+            made.append(projection(m, step, self.project, self.seed))
+            m, step = made[-1].m, made[-1].step
+        if self.lift:
+            made.append(lift(m, self.lift, self.seed))
+            m, step = made[-1].m, made[-1].step
+        if self.norm is not None:
+            made.append(clip(m, step, self.norm))
+        return tuple(made)
+
+
+def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
+    """Refuse what was made of features seen otherwise, which may even have the same shape.
+
+    Args:
+        product: what to call it in a message.
+        recorded: its attributes; nothing is checked where they tell of no view.
+        actual: the view at hand.
+
+    Raises:
+        InputError: it was.
+    """
+    if FACT in recorded and View.of(recorded) != actual:
+        raise InputError(
+            f"The {product} were made of features with other settings of the section features: "
+            "run `dvc repro`, which makes them anew, or give the same settings."
+        )
+
+
+@contextmanager
+def open_view(path: Path, view: View) -> Iterator[Features]:
+    """Open ``features.h5`` to be read through a view; tells at the end what the view cut off.
+
+    Raises:
+        InputError: the file is missing, damaged or of another kind, or the view impossible.
+    """
+    with open_features(path) as plain:
+        features, saturated, shortened = plain, _Count(), _Count()
+        for made in view.maps(plain.m, plain.step):
+            features = _mapped(features, made, shortened if isinstance(made, Clip) else saturated)
+        yield features
+    if saturated.number:
+        log.warning(
+            "%d values of the mapped features exceed the fixed-point range and were clipped: set "
+            "extract.feature-range higher to avoid it.", saturated.number,
+        )  # fmt: skip
+    if view.norm is not None:
+        log.info("%d feature rows were longer than %g and clipped.", shortened.number, view.norm)
+
+
+@dataclass
+class _Count:
+    number: int = 0
+
+
+def _mapped(features: Features, made: SignMap | Clip, count: _Count) -> Features:
+    """The features after one more map, whose second result is added up."""
+
+    def rows(plain: Int16[np.ndarray, "n m"]) -> Int16[np.ndarray, "n p"]:
+        mapped, number = made(plain)
+        count.number += number
+        return mapped
+
+    return features.mapped(rows, made.m, made.step)

@@ -1,0 +1,4 @@
+"""Features of a frozen backbone, by sample, in fixed point.
+
+Imports ``artifacts``.
+"""

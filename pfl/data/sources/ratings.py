@@ -1,0 +1,192 @@
+"""Images that several users have rated, each by taste: the users' ratings in tables beside them.
+
+One sample is one user's rating of one image. Users are the groups, scores the classes, and an image
+is stored once however many users rated it. Layouts of a folder, with tables as in
+:mod:`pfl.data.sources.rating_tables`:
+
+- tables with a column of users, and images anywhere in the folder, as FLICKR-AES has them;
+- a table for each user, as REAL-CUR has them: ``<user>/<name>.csv``, or several ``<user>.csv``.
+
+Sources: J. Ren, X. Shen, Z. Lin, R. Mech, D. J. Foran, "Personalized image aesthetics", ICCV 2017.
+"""
+
+import logging
+import posixpath
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pfl.data.images.images import ImageFiles
+from pfl.data.samples.index import Index
+from pfl.data.sources.files import walk
+from pfl.data.sources.rating_tables import Line, read_table
+from pfl.data.sources.samples import Request, Samples, assemble
+from pfl.errors import InputError
+
+log = logging.getLogger(__name__)
+
+DEEPEST = 8  # parts of a file's name
+LAYOUT = "tables (.csv) of user, image and score, and the images"
+TABLE = ".csv"
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One user's rating of one image, by its name below the folder."""
+
+    image: str
+    user: str
+    score: int
+
+
+def load(request: Request) -> Samples:
+    """Load rated images; the images are only named here, and read by ``write_images``.
+
+    Raises:
+        InputError: the folder holds no tables, a table cannot be used, an image is missing, a user
+            rated one twice, or there are fewer users than asked for.
+    """
+    root = request.path
+    if not root.is_dir():
+        raise InputError(f"{root} is not a folder: set `prepare.path` to one that holds {LAYOUT}.")
+    names = walk(root, DEEPEST, LAYOUT)
+    tables = [name for name in names if name.lower().endswith(TABLE)]
+    if not tables:
+        raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
+    images = _Images(set(names) - set(tables))
+    ratings = _of_largest(request, _resolved(root, tables, images))
+    users = sorted({one.user for one in ratings})
+    scores = sorted({one.score for one in ratings})
+    rated = sorted({one.image for one in ratings})
+    if len(rated) < len(images):
+        log.info(
+            "%d of %d files have no rating that is used.", len(images) - len(rated), len(images)
+        )
+    samples = assemble(
+        ImageFiles(root, tuple(rated)), _index(ratings, users, scores, rated), request, cut=True
+    )
+    return replace(samples, attributes=samples.attributes | {"users": request.users})
+
+
+def _index(
+    ratings: Sequence[Rating], users: list[str], scores: list[int], rated: list[str]
+) -> Index:
+    """Samples by image, then user, so that what is read together lies together."""
+    ordered = sorted(ratings, key=lambda one: (one.image, one.user))
+    user, score, image = ({name: i for i, name in enumerate(n)} for n in (users, scores, rated))
+    return Index(
+        label=np.array([score[one.score] for one in ordered], np.int64),
+        split=np.zeros(len(ordered), np.int64),
+        group=np.array([user[one.user] for one in ordered], np.int64),
+        classes=tuple(map(str, scores)),
+        groups=tuple(users),
+        image=np.array([image[one.image] for one in ordered], np.int64),
+    )
+
+
+def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rating]:
+    """All ratings, each with the file that it is of.
+
+    Raises:
+        InputError: as :func:`load`.
+    """
+    ratings: dict[tuple[str, str], Rating] = {}
+    places: dict[tuple[str, str], str] = {}
+    missing: list[Line] = []
+    owners = _owners(tables)
+    for table in tables:
+        folder = posixpath.dirname(table)
+        for line in read_table(root / table):
+            user = line.user or _owner(root, table, owners)
+            image = images.find(line, (folder, posixpath.join(folder, user)))
+            if image is None:
+                missing.append(line)
+                continue
+            key = user, image
+            if key in ratings:
+                raise InputError(
+                    f"{line.place}: '{user}' has rated {image} before ({places[key]}): keep one of "
+                    "the two lines."
+                )
+            ratings[key], places[key] = Rating(image, user, line.score), line.place
+    if missing:
+        more = f" (nor those of {len(missing) - 1} more line(s))" if len(missing) > 1 else ""
+        raise InputError(
+            f"{missing[0].place}: there is no image '{missing[0].image}' in {root}{more}: put it "
+            "there, or remove the line."
+        )
+    return list(ratings.values())
+
+
+def _owners(tables: Sequence[str]) -> dict[str, str]:
+    """The user whose each table is, where it has no column of users.
+
+    A table alone in its folder is called by the folder, others by their own names.
+    """
+    together = Counter(map(posixpath.dirname, tables))
+    owners = {}
+    for table in tables:
+        folder, name = posixpath.split(table)
+        alone = folder and together[folder] == 1
+        owners[table] = posixpath.basename(folder) if alone else name[: -len(TABLE)]
+    return owners
+
+
+def _owner(root: Path, table: str, owners: dict[str, str]) -> str:
+    user = owners[table]
+    others = [name for name, other in owners.items() if other == user and name != table]
+    if others:
+        raise InputError(
+            f"{root / table} has no column of users, and by its place it is of '{user}' as "
+            f"{root / others[0]} is: add a column of users, or give each user's table a name or "
+            "folder of its own."
+        )
+    return user
+
+
+def _of_largest(request: Request, ratings: Sequence[Rating]) -> list[Rating]:
+    """The ratings of as many users as asked for, those with most; ties go by name."""
+    counts = Counter(one.user for one in ratings)
+    if request.users > len(counts):
+        raise InputError(
+            f"prepare.users is {request.users}, but {request.path} has ratings of {len(counts)} "
+            f"users: set it to {len(counts)} or less, or to 0 for all."
+        )
+    ranked = sorted(counts, key=lambda user: (-counts[user], user))
+    kept = set(ranked[: request.users or None])
+    return [one for one in ratings if one.user in kept]
+
+
+class _Images:
+    """Finds image files by what tables call them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._ends: dict[str, list[str]] = {}
+        self._names = frozenset(names)
+        for name in sorted(self._names):
+            self._ends.setdefault(posixpath.basename(name), []).append(name)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def find(self, line: Line, folders: Iterable[str]) -> str | None:
+        """The file of that path in one of ``folders``, else the only one that ends in it.
+
+        Raises:
+            InputError: several files do.
+        """
+        called = posixpath.normpath(line.image.replace("\\", "/"))
+        for folder in folders:
+            if (name := posixpath.join(folder, called)) in self._names:
+                return name
+        ends = self._ends.get(posixpath.basename(called), ())
+        found = [name for name in ends if f"/{name}".endswith(f"/{called}")]
+        if len(found) > 1:
+            raise InputError(
+                f"{line.place}: '{line.image}' may be {found[0]} or {found[1]}: name the image "
+                "with its folder."
+            )
+        return found[0] if found else None

@@ -1,0 +1,114 @@
+"""From samples and a deal to what each client trains with and everybody is tested with."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from operator import methodcaller
+
+import numpy as np
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from pfl.data.samples.clients import Clients
+from pfl.data.samples.external_group import common_test
+from pfl.data.samples.index import Index
+from pfl.data.tensors.client_data import ClientData, TestData, View
+from pfl.errors import InputError
+from pfl.runtime.rng import stream
+from pfl.runtime.rounding import portion
+
+# The stored training samples of one client after another -> how networks see all samples.
+ViewOf = Callable[[Iterable[Tensor]], View]
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """What clients keep from training.
+
+    Attributes:
+        validation_fraction: share in [0, 1) of each client's training samples, rounded down.
+        seed: of the choice of validation samples.
+    """
+
+    validation_fraction: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """The result: ``clients`` train, ``tests`` do not; labels are below ``classes``."""
+
+    clients: tuple[ClientData, ...]
+    tests: TestData
+    classes: int
+
+    def to(self, device: torch.device) -> "FederatedData":
+        """The same on another device, where what is shared is held once, too."""
+        move = cache(methodcaller("to", device))
+
+        def moved(data: ClientData) -> ClientData:
+            return replace(data, stored=move(data.stored)).to(device)
+
+        return replace(self, clients=tuple(map(moved, self.clients)), tests=self.tests.each(moved))
+
+
+def federate(
+    index: Index,
+    held: Clients,
+    stored: Shaped[Tensor, "images ..."],
+    holdout: Holdout,
+    view_of: ViewOf,
+) -> FederatedData:
+    """Deal the samples to the clients.
+
+    Where samples share images, ``stored``, of all images, is not copied: all data refer to it.
+
+    What ``view_of`` makes the view from, statistics by which all samples are normalized, are the
+    clients' training samples alone.
+
+    Raises:
+        InputError: nobody has training samples, or there are no test samples.
+    """
+    training, validation = _parts(held, holdout)
+    test = np.flatnonzero(common_test(index, held))
+    if not any(len(rows) for rows in training) or not len(test):
+        what = "test" if any(len(rows) for rows in training) else "training"
+        raise InputError(
+            f"There are no {what} samples left: give prepare data with such samples, or choose "
+            "a smaller validation-fraction."
+        )
+    images = map(index.images_of, (rows for rows in training if len(rows)))
+    view = view_of(stored[torch.from_numpy(rows)] for rows in images)
+    label = torch.from_numpy(index.label.astype(np.int64))
+    shared = None if index.image is None else torch.from_numpy(index.image.astype(np.int64))
+    everything = ClientData(stored, label, view, shared)
+    own = map(held.test.of, range(held.test.clients))
+    return FederatedData(
+        tuple(_take(everything, rows) for rows in training),
+        TestData(
+            validation=tuple(_take(everything, rows) for rows in validation),
+            pooled=_take(everything, test),
+            own=tuple(torch.from_numpy(np.searchsorted(test, rows)) for rows in own),
+            external=_take(everything, held.external) if len(held.external) else None,
+        ),
+        len(index.classes),
+    )
+
+
+def _take(everything: ClientData, rows: Int[np.ndarray, " m"]) -> ClientData:
+    return everything.take(torch.from_numpy(rows))
+
+
+def _parts(held: Clients, holdout: Holdout) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Training and validation samples of each client, in ascending order."""
+    training, validation = [], []
+    for client in range(held.train.clients):
+        rows = np.sort(held.train.of(client))
+        generator = stream(holdout.seed, "validation", client)
+        order = torch.randperm(len(rows), generator=generator).numpy()
+        cut = math.floor(portion(len(rows), holdout.validation_fraction))
+        validation.append(rows[np.sort(order[:cut])])
+        training.append(rows[np.sort(order[cut:])])
+    return training, validation

@@ -1,0 +1,4 @@
+"""What a client answers to each message.
+
+Imports ``messages`` beside it and the library.
+"""

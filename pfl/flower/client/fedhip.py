@@ -1,0 +1,160 @@
+"""FedHiP at a client: its integer moments go up; sums come down; its heads and samples stay.
+
+Phases 1 and 3 of arXiv 2508.04470, computed by the functions that the pipeline's stages ``gram``,
+``personalize`` and ``evaluate`` call, hence with their result to the last bit.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from jaxtyping import Float, Int, Int16
+
+from pfl.data.features.fixed_point import dequantize
+from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, LOCAL, PERSONALIZED
+from pfl.evaluation.scoring import score_shared
+from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.heads import create_heads
+from pfl.fedhip.moments import Moments, moments
+from pfl.fedhip.selection.choice import Chosen, Menu, choose, menu
+from pfl.flower.client.site import Site, site_features
+from pfl.flower.messages.hello import Hello
+from pfl.flower.messages.records import array_record, arrays_of, moments_of, moments_record
+from pfl.flower.parameters import head_settings, read_json, to_json
+from pfl.ridge.linalg import factor
+
+SENT, SUMS, HEAD, TOLD, METRICS = "sent", "sums", "head", "told", "metrics"
+
+
+def features_hello(site: Site) -> Hello:
+    """Number, and the recipe of the features."""
+    features = site_features(site)
+    recipe = {**features.recipe, "features": features.m}
+    return Hello(site.client, recipe, site.index.classes, {})
+
+
+def zero_of(recipe: Mapping[str, object], classes: int) -> Moments:
+    """The moments of no samples of this recipe."""
+    return Moments.zero(int(str(recipe["features"])), classes, float(str(recipe["step"])))
+
+
+def site_moments(site: Site) -> Moments:
+    """Phase 1: what the client sends."""
+    features = site_features(site)
+    rows, labels = site.samples(features, site.held.train)
+    return moments(rows, labels, len(site.index.classes), features.step)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server sends back, and how heads are to be made of it.
+
+    Attributes:
+        total: the sums over all clients.
+        head: G.
+        beta: of G.
+        section: ``personalize`` of the parameters.
+    """
+
+    total: Moments
+    head: Float[np.ndarray, "m d"]
+    beta: float
+    section: Mapping[str, object]
+
+
+def answer_record(answer: Answer) -> RecordDict:
+    """The server's answer as a record; the same object serves all clients."""
+    return RecordDict(
+        {
+            SUMS: moments_record(answer.total),
+            HEAD: array_record({HEAD: answer.head}),
+            TOLD: ConfigRecord({"beta": answer.beta, "personalize": to_json(answer.section)}),
+        }
+    )
+
+
+def personalize(site: Site, content: RecordDict) -> RecordDict:
+    """Phase 3: make the heads, keep them, and answer with counts only."""
+    features = site_features(site)
+    offer = _offer(_Received(content), features.m, len(site.index.classes), features.step)
+    rows, labels = site.samples(features, site.held.train)
+    chosen = choose(offer, dequantize(rows, features.step), labels)
+    if site.out is not None:
+        _keep(site, site.out / "heads.h5", offer, chosen, content)
+    counts: dict[str, int] = {
+        "train": len(labels),
+        "test": int(site.held.test.sizes[site.client]),
+        "choice": chosen.choice,
+        "local-choice": chosen.local_choice,
+        EXTERNAL_TEST: len(site.held.external),
+    }
+    # As the pipeline stores them: what is tested is what is kept.
+    kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
+    heads = {GLOBAL: offer.server.head} | {n: head.astype(np.float32) for n, head in kept.items()}
+    counts |= _hits(heads, *site.samples(features, site.held.test))
+    outside = _hits(heads, *site.external(features))
+    counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}
+    return RecordDict({METRICS: MetricRecord(dict(counts))})
+
+
+def _hits(
+    heads: Mapping[str, Float[np.ndarray, "m d"]],
+    rows: Int16[np.ndarray, "n m"],
+    labels: Int[np.ndarray, " n"],
+) -> dict[str, int]:
+    """Correct predictions of each head on these samples."""
+    owner = np.zeros(len(labels), np.int64)
+    return {
+        name: int(score_shared(rows, labels, owner, head, 1).own[0]) for name, head in heads.items()
+    }
+
+
+def _keep(site: Site, path: Path, offer: Menu, chosen: Chosen, content: RecordDict) -> None:
+    """Store the client's heads as a ``heads.h5`` of one client, with the names of the classes."""
+    shape = (1, *offer.server.head.shape)
+    facts = {name: str(value) for name, value in _section(content).items()}
+    facts["classes"] = json.dumps(site.index.classes)
+    with create_heads(path, shape, offer.candidates, facts) as heads:
+        choices = (chosen.local_choice, chosen.choice)
+        heads.add(0, chosen.local, chosen.personalized, choices, chosen.losses)
+
+
+def _section(content: RecordDict) -> Mapping[str, object]:
+    return read_json(content.config_records[TOLD]["personalize"])
+
+
+class _Received:
+    """The server's answer, equal to another one with the same content."""
+
+    def __init__(self, content: RecordDict) -> None:
+        self.content = content
+        told = content.config_records[TOLD]
+        parts = [repr(sorted(told.items())).encode()]
+        records: list[ArrayRecord] = [content.array_records[name] for name in (SUMS, HEAD)]
+        parts += [array.data for record in records for array in record.values()]
+        self.digest = hashlib.sha256(b"".join(parts)).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Received) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+# The virtual clients of a simulation share one decomposition, as the pipeline's do.
+@lru_cache(maxsize=1)
+def _offer(received: _Received, features: int, classes: int, step: float) -> Menu:
+    """What all clients choose from, made ready."""
+    content = received.content
+    total = moments_of(content.array_records[SUMS], Moments.zero(features, classes, step))
+    head = arrays_of(content.array_records[HEAD])[HEAD]
+    beta = float(str(content.config_records[TOLD]["beta"]))
+    gram = total.gram_matrix()
+    knowledge = Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
+    settings, criterion = head_settings(_section(content))
+    return menu(total, knowledge, settings, criterion)

@@ -1,0 +1,4 @@
+"""What goes over the wire, and the checks of what came.
+
+Imports the library.
+"""

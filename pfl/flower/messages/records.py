@@ -1,0 +1,107 @@
+"""What goes over the wire, as Flower's records, and the checks of what came.
+
+Integers travel in the smallest type that holds them all, as in ``uploads.h5``; of a client's class
+sums only the classes that it has. Whoever receives checks types, shapes and ranges: a message that
+arrived is not yet one that makes sense.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from jaxtyping import Int64, Shaped
+
+from pfl.data.features.fixed_point import LIMIT
+from pfl.errors import InputError
+from pfl.fedhip.moments import Moments
+from pfl.fedhip.uploads import narrowed, widened
+from pfl.ridge.linalg import triangle_size
+
+ADVICE = "Its program or its data differ from the others'; have its site checked"
+
+
+def array_record(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> ArrayRecord:
+    """Arrays by name, as they are."""
+    return ArrayRecord({name: Array(a) for name, a in arrays.items()})
+
+
+def arrays_of(record: ArrayRecord) -> dict[str, np.ndarray]:
+    """Inverse of :func:`array_record`."""
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def moments_record(sent: Moments) -> ArrayRecord:
+    """Moments as integers in few bytes: packed Gram triangle, and sums of the classes present."""
+    present = np.flatnonzero(sent.count)
+    return array_record(
+        {
+            **narrowed("gram", sent.gram),
+            "class": present.astype(np.int32),
+            **narrowed("count", sent.count[present]),
+            **narrowed("cross", sent.cross[present]),
+        }
+    )
+
+
+def moments_of(record: ArrayRecord, zero: Moments) -> Moments:
+    """Inverse of :func:`moments_record`, for moments of the shape and step of ``zero``.
+
+    Raises:
+        InputError: they are no integers, of another shape, or such as no samples can have.
+    """
+    arrays = arrays_of(record)
+    present = _integers(arrays, "class")
+    if present.ndim != 1 or (np.diff(present, prepend=-1) <= 0).any() or _beyond(present, zero):
+        raise InputError(f"its classes are {present.tolist()}, which no client can have. {ADVICE}.")
+    shapes = {
+        "gram": (triangle_size(zero.features),),
+        "count": (len(present),),
+        "cross": (len(present), zero.features),
+    }
+    found = {name: _shaped(_integers(arrays, name), name, shape) for name, shape in shapes.items()}
+    cross, count = np.zeros_like(zero.cross), np.zeros_like(zero.count)
+    cross[present], count[present] = found["cross"], found["count"]
+    moments = Moments(found["gram"], cross, count, zero.step)
+    check_range(moments)
+    return moments
+
+
+def _beyond(present: Int64[np.ndarray, " n"], zero: Moments) -> bool:
+    return bool(present.size) and int(present[-1]) >= len(zero.count)
+
+
+def _integers(arrays: Mapping[str, np.ndarray], name: str) -> Int64[np.ndarray, "..."]:
+    """The integers under this name."""
+    parts = [arrays[part] for part in (name, f"{name}-high") if part in arrays]
+    if not parts or any(part.dtype.kind not in "iu" for part in parts):
+        what = f"{parts[0].dtype} numbers" if parts else "nothing"
+        raise InputError(f"it sent {what} as its {name}, where integers are needed. {ADVICE}.")
+    if len({part.shape for part in parts}) > 1:
+        raise InputError(f"the two parts of its {name} have different shapes. {ADVICE}.")
+    return widened(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def _shaped(
+    values: Int64[np.ndarray, "..."], name: str, shape: tuple[int, ...]
+) -> Int64[np.ndarray, "..."]:
+    if values.shape != shape:
+        raise InputError(
+            f"its {name} has the shape {values.shape}, where {shape} is needed. {ADVICE}."
+        )
+    return values
+
+
+def check_range(sent: Moments) -> None:
+    """Refuse sums beyond what so many 16-bit numbers can have: |Σq| ≤ n·max, |Σq²| ≤ n·max².
+
+    Raises:
+        InputError: they are.
+    """
+    bounds = (
+        ("number of samples", sent.count, 0, 2**31),
+        ("sum of features", np.abs(sent.cross), 0, LIMIT * sent.count[:, None]),
+        ("Gram matrix", np.abs(sent.gram), 0, LIMIT**2 * sent.samples),
+    )
+    for name, values, low, high in bounds:
+        if (values < low).any() or (values > high).any():
+            raise InputError(f"its {name} is beyond what its samples can give. {ADVICE}.")

@@ -1,0 +1,89 @@
+"""A secure sum at the server: it relays, adds masked vectors, and gets to see the total alone.
+
+The steps are those of :mod:`pfl.privacy.secure_aggregation.server`. Who does not answer one is
+lost from there on.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from flwr.app import RecordDict
+
+from pfl.errors import InputError
+from pfl.fedhip.moments import Moments
+from pfl.flower.client.fedhip import SENT
+from pfl.flower.client.secure import MESSAGE, message_record
+from pfl.flower.messages.codec import decode
+from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
+from pfl.flower.messages.records import ADVICE, arrays_of, check_range
+from pfl.flower.server.exchange import Exchange
+from pfl.privacy.secure_aggregation import server
+from pfl.privacy.secure_aggregation.messages import Advert, Answer, Letters, Masked
+from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
+
+Said = TypeVar("Said", Advert, Letters, Answer)
+
+
+def secure_total(
+    net: Exchange, nodes: Mapping[int, int], zero: Moments, neighbors: int | None
+) -> tuple[Moments, list[int]]:
+    """The sum of the moments of the clients that stay until theirs arrived, and who they are.
+
+    Args:
+        net: messages.
+        nodes: by client.
+        zero: the moments of no samples, in the clients' shape and step.
+        neighbors: that each client masks with; None for as many as are enough.
+
+    Raises:
+        InputError: too few clients remain, or one failed and the run is to stop then.
+    """
+    rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
+    asked = dict.fromkeys(nodes.values(), RecordDict())
+    adverts = _said(net, asked, ADVERTISE, Advert)
+    introduced, introductions = server.introduce(adverts, neighbors, rng)
+    shared = _said(net, _to(nodes, introductions), SHARE, Letters)
+    delivered, letters = server.deliver(introduced, shared)
+    length = len(to_vector(zero))
+
+    def masked(node: int, content: RecordDict) -> Masked:
+        return Masked(net.names[node], _vector(content, length))
+
+    uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
+    collected, questions = server.collect(delivered, uploads)
+    answers = _said(net, _to(nodes, questions), REVEAL, Answer)
+    total = from_vector(server.finish(collected, answers), zero)
+    check_range(total)
+    return total, sorted(collected.present)
+
+
+def _to(nodes: Mapping[int, int], messages: Mapping[int, object]) -> dict[int, RecordDict]:
+    """Each client's message to its node."""
+    return {nodes[client]: message_record(message) for client, message in messages.items()}
+
+
+def _said(
+    net: Exchange, asked: Mapping[int, RecordDict], kind: str, answer: type[Said]
+) -> list[Said]:
+    """Each client's answer, which must be in its own name."""
+
+    def parse(node: int, content: RecordDict) -> Said:
+        said = decode(answer, content.config_records[MESSAGE][MESSAGE])
+        if said.client != net.names[node]:
+            raise InputError(f"it speaks for client {said.client}. {ADVICE}")
+        return said
+
+    return [said for _, said in net.ask(asked, kind, parse)]
+
+
+def _vector(content: RecordDict, length: int) -> bytes:
+    """A masked vector's bytes."""
+    sent = arrays_of(content.array_records[SENT])[SENT]
+    if sent.shape != (length,) or sent.dtype != np.uint64:
+        raise InputError(
+            f"its masked vector is {sent.dtype} {sent.shape}, where uint64 {(length,)} is needed. "
+            f"{ADVICE}."
+        )
+    return sent.astype("<u8", copy=False).tobytes()

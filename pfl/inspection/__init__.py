@@ -1,1 +1,0 @@
-"""What an artifact is, what made it, and what is in it."""

@@ -1,0 +1,4 @@
+"""Differential privacy of the sums: the Gaussian mechanism and what is released by it.
+
+Imports ``fedhip`` and lower packages.
+"""

@@ -1,0 +1,157 @@
+"""Figures of all methods side by side."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from pfl.artifacts.figure import COLORS, draw
+from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL_TEST, LOCAL_TEST, NEW_TEST
+from pfl.report.comparison import Compared
+
+PANELS = {
+    LOCAL_TEST: "local test: each client's model\non its own test samples",
+    GLOBAL_TEST: "global test: each client's model\non everybody's test samples",
+    NEW_TEST: "new test: the ensemble of the models\non everybody's test samples",
+    EXTERNAL_TEST: "external test: the ensemble\non the group that takes no part",
+}
+DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
+LEVELS = (":", "-.", (0, (5, 2)))  # local, global, personalized
+
+
+def draw_comparison(path: Path, table: Sequence[Compared]) -> None:
+    """Draw mean and standard deviation over seeds, one row a method, one panel a test."""
+    shown = [name for name in PANELS if any(_known(row, name) for row in table)]
+
+    def content(figure: Figure) -> None:
+        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, name in zip(panels, shown, strict=True):
+            _panel(axes, table, name)
+        panels[0].set_yticks(range(len(table)), [row.method for row in table])
+        panels[0].invert_yaxis()
+        figure.suptitle(title(table))
+
+    draw(path, (2.0 + 3.6 * len(shown), 1.9 + 0.32 * len(table)), content)
+
+
+def title(table: Sequence[Compared]) -> str:
+    """What the figure shows; a deviation only where a method ran more than once."""
+    seeds = max(row.seeds for row in table)
+    spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    return f"Accuracy after the last round{spread}"
+
+
+def _known(row: Compared, name: str) -> bool:
+    return name in row.entries and not math.isnan(row.entries[name].mean)
+
+
+def _panel(axes: Axes, table: Sequence[Compared], name: str) -> None:
+    for place, row in enumerate(table):
+        if _known(row, name):
+            entry = row.entries[name]
+            spread = 0.0 if math.isnan(entry.std) else entry.std
+            axes.errorbar(entry.mean, place, xerr=spread, fmt="o", color=COLORS[0], capsize=3)
+            label = f"{entry.mean:.1%}"
+            axes.annotate(
+                label, (entry.mean, place), (0, 5), textcoords="offset points", ha="center",
+                fontsize=8,
+            )  # fmt: skip
+    axes.set_title(PANELS[name], fontsize=10)
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.12, y=0.12)
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+
+
+def draw_rounds(
+    path: Path,
+    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
+    upload: Mapping[str, Sequence[Mapping[int, float]]],
+    level: tuple[str, float],
+) -> None:
+    """Draw the local test and what was sent, after each round: mean over seeds, a curve a method.
+
+    Args:
+        path: the PNG file.
+        accuracy: by method and seed, the local test after some rounds.
+        upload: likewise, the bytes that all clients sent in each round.
+        level: name and accuracy of a method without rounds, as a horizontal line.
+    """
+    sent = {method: [_running(run) for run in runs] for method, runs in upload.items()}
+
+    def content(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": [3, 2]})
+        _lines(left, accuracy)
+        _lines(right, sent)
+        if not math.isnan(level[1]):
+            left.axhline(level[1], color="black", lw=1.2, ls=(0, (5, 2)), label=level[0])
+        left.set_title("Local test: mean over the clients' models")
+        left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        right.set_title("Sent by all clients so far, MiB")
+        right.set_ylim(bottom=0)
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center")
+
+    draw(path, (11.0, 4.5), content)
+
+
+def draw_bytes(
+    path: Path,
+    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
+    upload: Mapping[str, Sequence[Mapping[int, float]]],
+    levels: Mapping[str, float],
+) -> None:
+    """Draw the local test against what was sent until then: mean over seeds, a curve a method.
+
+    Args:
+        path: the PNG file.
+        accuracy: by method and seed, the local test after some rounds.
+        upload: likewise, the bytes that all clients sent in each round.
+        levels: by name, the accuracy of what has no rounds, as horizontal lines.
+    """
+
+    def content(figure: Figure) -> None:
+        axes = figure.subplots()
+        for i, (method, runs) in enumerate(accuracy.items()):
+            sent = [_running(run) for run in upload[method]]
+            rounds = sorted(set.intersection(*(set(run) for run in [*runs, *sent])))
+            places, means = ([_mean(some, t) for t in rounds] for some in (sent, runs))
+            dash = DASHES[i // len(COLORS) % len(DASHES)]
+            color = COLORS[i % len(COLORS)]
+            axes.plot(places, means, dash, marker=".", color=color, label=method)
+        for (name, value), style in zip(levels.items(), LEVELS, strict=True):
+            axes.axhline(value, color="black", lw=1.2, ls=style, label=name)
+        axes.set_title("Local test: mean over the clients' models, by what they had sent")
+        axes.set_xlabel("sent by all clients so far, MiB")
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.grid(color="0.9")
+        axes.set_axisbelow(True)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+    draw(path, (9.0, max(4.5, 1.0 + 0.24 * (len(accuracy) + len(levels)))), content)
+
+
+def _mean(runs: Sequence[Mapping[int, float]], number: int) -> float:
+    return sum(run[number] for run in runs) / len(runs)
+
+
+def _running(run: Mapping[int, float]) -> dict[int, float]:
+    """Bytes of each round, as MiB up to each round."""
+    return dict(zip(run, (total / 2**20 for total in accumulate(run.values())), strict=True))
+
+
+def _lines(axes: Axes, curves: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
+    for i, (method, runs) in enumerate(curves.items()):
+        rounds = sorted(set.intersection(*(set(run) for run in runs)))
+        means = [_mean(runs, t) for t in rounds]
+        dash = DASHES[i // len(COLORS) % len(DASHES)]
+        axes.plot(rounds, means, dash, color=COLORS[i % len(COLORS)], label=method)
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)

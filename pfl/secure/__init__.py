@@ -1,1 +1,0 @@
-"""Sums of uploads of which the server learns the total alone; see ``docs/secure-sum.md``."""

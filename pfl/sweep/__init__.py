@@ -1,1 +1,0 @@
-"""Sweeps: what the experiments that DVC keeps say about one parameter."""

@@ -1,0 +1,258 @@
+"""Testing after a round: each client's own model, and the ensemble of all of them.
+
+The tests of CD2-pFed [arXiv 2204.03880, Section 4.1]:
+
+- local test: each client's model on its own test samples;
+- new test: the ensemble of all clients' models on everybody's test samples; beside it stands the
+  global test, each client's model on these samples;
+- external test: the same ensemble on samples of a group that took no part
+  (:mod:`pfl.data.samples.external_group`), and beside it each client's model on these.
+
+The paper does not say how the ensemble is formed. The mean of the models' probabilities comes
+first; the mean of log-probabilities, the majority of votes (ties to the lower class number), and
+the average of the weights, by |D_i|, are told too.
+Clients without training samples have no model of their own and are left out.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int
+from safetensors.torch import load
+from torch import nn
+
+from pfl.data.tensors.client_data import ClientData
+from pfl.runtime.workers import Run
+from pfl.training.rounds import (
+    Federation,
+    Job,
+    Problem,
+    client_context,
+    client_model,
+    client_stream,
+    jobs_for,
+    model_state,
+    state_bytes,
+)
+from pfl.training.split import Packed, average, nothing_private, upload
+
+BATCH_IMAGES = 256
+
+Logits = Float32[np.ndarray, "n d"]
+
+
+@dataclass(frozen=True)
+class EnsembleScore:
+    """Accuracy of the ensemble on one set of samples, for each way to form it.
+
+    Attributes:
+        mean_probability: argmax of Σ_i p_i.
+        mean_log_probability: argmax of Σ_i log p_i.
+        vote: the class that most models choose.
+        weight_average: one model with the average weights.
+    """
+
+    mean_probability: float
+    mean_log_probability: float
+    vote: float
+    weight_average: float
+
+
+@dataclass(frozen=True)
+class ClientScores:
+    """Accuracy of each client's model; NaN where there is no sample or no model.
+
+    Attributes:
+        own: on the client's own test samples.
+        validation: on what was put aside of its training samples.
+    """
+
+    own: Float[np.ndarray, " clients"]
+    validation: Float[np.ndarray, " clients"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All tests after the last round.
+
+    Attributes:
+        clients: each client's model on its own samples.
+        pooled: each client's model on everybody's test samples; NaN where there is no model.
+        new: the ensemble on everybody's test samples.
+        external: the ensemble on the samples of the group that takes no part, if there is one.
+        outside: each client's model on these; NaN where there is no model, or there are no samples.
+    """
+
+    clients: ClientScores
+    pooled: Float[np.ndarray, " clients"]
+    new: EnsembleScore
+    external: EnsembleScore | None
+    outside: Float[np.ndarray, " clients"]
+
+
+def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientScores:
+    """Test each client's model on its own samples only: as many predictions as samples."""
+    able = able_clients(problem)
+    values = np.full((2, len(problem.clients)), np.nan)
+    jobs = jobs_for(federation, able, federation.round)
+    for client, found in zip(able, run(own_accuracy, jobs), strict=True):
+        values[:, client] = found
+    return ClientScores(own=values[0], validation=values[1])
+
+
+def score_all(problem: Problem, federation: Federation, run: Run) -> Scores:
+    """Test each client's model on its own and on all samples, and the ensembles of all models.
+
+    Each model is made once and sees each sample once. Where all clients use the same model, so
+    does that one for all of them.
+    """
+    groups = _users(problem, federation)
+    jobs = jobs_for(federation, [users[0] for users in groups], federation.round)
+    tests = [_Test(job, tuple(users)) for job, users in zip(jobs, groups, strict=True)]
+    tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
+    values, single = (np.full((2, len(problem.clients)), np.nan) for _ in range(2))
+
+    def states() -> Iterator[Packed]:
+        everything = nothing_private(federation.shared)
+        for users, answer in zip(groups, run(_answer, tests), strict=True):
+            for row, (tally, logits) in enumerate(zip(tallies, answer.logits, strict=True)):
+                tally.add(logits)
+                single[row, users] = tally.single[-1]
+            values[:, users] = answer.accuracy
+            yield upload(load(answer.state), everything)
+
+    weights = [float(sum(len(problem.clients[client]) for client in users)) for users in groups]
+    mean = average(federation.shared, states(), weights, nothing_private(federation.shared))
+    (averaged,) = run(_logits_of_state, [state_bytes(mean)])
+    new, *external = (tally.score(one) for tally, one in zip(tallies, averaged, strict=True))
+    clients = ClientScores(own=values[0], validation=values[1])
+    return Scores(clients, single[0], new, external[0] if external else None, single[1])
+
+
+def _users(problem: Problem, federation: Federation) -> list[list[int]]:
+    """The clients that use each model: all of them the same one, or everybody an own one."""
+    able = able_clients(problem)
+    personal = problem.algorithm.personalize is not None
+    if personal or any(member.private for member in federation.members):
+        return [[client] for client in able]
+    return [able]
+
+
+def able_clients(problem: Problem) -> list[int]:
+    """Clients that have training samples, hence a model."""
+    return [client for client, data in enumerate(problem.clients) if len(data)]
+
+
+class Tally:
+    """Sums over models, from which each kind of ensemble follows; models count the same."""
+
+    def __init__(self, label: Int[np.ndarray, " n"]) -> None:
+        self.label = label
+        self.single: list[float] = []
+        self.probability = self.log_probability = self.votes = np.zeros(1)
+
+    def add(self, logits: Logits) -> None:
+        """Count one more model."""
+        wide = logits.astype(np.float64)
+        log_probability = wide - np.logaddexp.reduce(wide, axis=1, keepdims=True)
+        self.log_probability = self.log_probability + log_probability
+        self.probability = self.probability + np.exp(log_probability)
+        self.votes = self.votes + np.eye(logits.shape[1], dtype=np.int64)[wide.argmax(1)]
+        self.single.append(self._accuracy(wide))
+
+    def score(self, averaged: Logits) -> EnsembleScore:
+        """Accuracy of each ensemble; ``averaged`` are the scores of the averaged weights."""
+        return EnsembleScore(
+            mean_probability=self._accuracy(self.probability),
+            mean_log_probability=self._accuracy(self.log_probability),
+            vote=self._accuracy(self.votes),
+            weight_average=self._accuracy(averaged),
+        )
+
+    def _accuracy(self, scores: np.ndarray) -> float:
+        return float(np.mean(scores.argmax(1) == self.label))
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A model to be tested: that of a client's job, which all of ``users`` have."""
+
+    job: Job
+    users: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a model gives.
+
+    Attributes:
+        logits: class scores on each set of samples.
+        accuracy: on the own test samples (first row) and validation samples of each user.
+        state: the model.
+    """
+
+    logits: tuple[np.ndarray, ...]
+    accuracy: Float[np.ndarray, "2 users"]
+    state: bytes
+
+
+def _sets(problem: Problem) -> list[ClientData]:
+    """The samples that ensembles are tested with."""
+    tests = problem.tests
+    return [tests.pooled] if tests.external is None else [tests.pooled, tests.external]
+
+
+def model_in_use(problem: Problem, job: Job) -> nn.Module:
+    """The model that a client uses after the round."""
+    model = client_model(problem, job)
+    if problem.algorithm.personalize is not None:
+        data = problem.clients[job.client]
+        context, generator = client_context(problem, job), client_stream(problem, job, "personal")
+        problem.algorithm.personalize(model, data, context, generator)
+    return model
+
+
+def own_accuracy(problem: Problem, job: Job) -> tuple[float, float]:
+    """Accuracy of a client's model on its own test and validation samples."""
+    model, tests = model_in_use(problem, job), problem.tests
+    own = tests.pooled.take(tests.own[job.client])
+    return _accuracy_on(model, own), _accuracy_on(model, tests.validation[job.client])
+
+
+def _answer(problem: Problem, test: _Test) -> _Answer:
+    model, tests = model_in_use(problem, test.job), problem.tests
+    logits = _logits(problem, model)
+    hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
+    own = [_share(hits[tests.own[user].numpy()]) for user in test.users]
+    validation = [_accuracy_on(model, tests.validation[user]) for user in test.users]
+    return _Answer(logits, np.array([own, validation]), state_bytes(model_state(model)))
+
+
+def _logits_of_state(problem: Problem, state: bytes) -> tuple[Logits, ...]:
+    model = deepcopy(problem.model)
+    model.load_state_dict(load(state))
+    return _logits(problem, model)
+
+
+def _logits(problem: Problem, model: nn.Module) -> tuple[Logits, ...]:
+    return tuple(predict(model, data) for data in _sets(problem))
+
+
+def _accuracy_on(model: nn.Module, data: ClientData) -> float:
+    return _share(predict(model, data).argmax(1) == data.label.cpu().numpy()) if len(data) else nan
+
+
+def _share(hits: Bool[np.ndarray, " n"]) -> float:
+    return float(np.mean(hits)) if len(hits) else nan
+
+
+def predict(model: nn.Module, data: ClientData) -> Logits:
+    """Class scores of all samples, in order."""
+    model.eval()
+    with torch.inference_mode():
+        parts = [model(images).float().cpu() for images, _ in data.in_order(BATCH_IMAGES)]
+    return torch.cat(parts).numpy()

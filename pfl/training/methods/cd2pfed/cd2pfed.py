@@ -1,0 +1,246 @@
+"""CD2-pFed: decoupled channels, trained with cyclic distillation and averaged over time.
+
+"CD2-pFed: Cyclic Distillation-guided Channel Decoupling for Model Personalization in Federated
+Learning", arXiv 2204.03880. Each client's network has private and shared channels
+(:mod:`pfl.training.methods.cd2pfed.channels`) and minimizes, on its own data,
+
+    L = CE(ỹ, y) + λ L_CD
+
+with ỹ the joint prediction and L_CD of :mod:`pfl.training.methods.cd2pfed.distill` between its two
+parts. Three pieces can be switched off one by one, as in the paper's ablation:
+
+- LI, the linear increase of the private share: p_t = p · t/T in round t = 1 … T;
+- TA, the temporal average of private weights: w^l ← β_t w'^l + (1 − β_t) w^{l−1};
+- CD, the cyclic distillation.
+
+At p = 0 the method is FedAvg; at p = 1, without LI and TA, it is local training.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pfl.data.tensors.client_data import ClientData
+from pfl.errors import InputError
+from pfl.training.algorithm import Algorithm, RoundContext
+from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
+from pfl.training.methods.cd2pfed.decoupled import decouple
+from pfl.training.methods.cd2pfed.distill import cyclic_distillation
+from pfl.training.methods.cd2pfed.tracing import Trace, trace
+from pfl.training.sgd import Loss, Terms, cross_entropy, descend
+from pfl.training.split import Split
+
+DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
+
+
+class Every(StrEnum):
+    """When private weights are averaged with their previous values.
+
+    Attributes:
+        EPOCH: between the beginning and the end of each pass over the data: the paper's algorithm
+            counts l up to the number of local epochs.
+        STEP: at each mini-batch, as its line 9 says.
+    """
+
+    EPOCH = "epoch"
+    STEP = "step"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What distinguishes one CD2-pFed from another; the symbols are the paper's.
+
+    Attributes:
+        ratio: p, the private share of the channels at the end, in [0, 1].
+        cross: who owns weights between the parts.
+        increase: LI, whether the share grows from round to round.
+        average: TA, whether private weights are averaged over time.
+        average_weight: β in (0, 1], the weight of the newest ones.
+        average_ramp: t_0 / T, the share of the rounds in which β_t grows to β, in [0, 1].
+        average_every: when.
+        distill: CD, whether the parts learn from each other.
+        distill_weight: λ ≥ 0.
+        detach: whether a part's prediction is taken as given where it teaches.
+
+    Raises:
+        InputError: a number is out of its range.
+    """
+
+    ratio: float
+    cross: Cross
+    increase: bool
+    average: bool
+    average_weight: float
+    average_ramp: float
+    average_every: Every
+    distill: bool
+    distill_weight: float
+    detach: bool
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, value, fits, interval in (
+            ("ratio", self.ratio, 0 <= self.ratio <= 1, "[0, 1]"),
+            ("average-weight", self.average_weight, 0 < self.average_weight <= 1, "(0, 1]"),
+            ("average-ramp", self.average_ramp, 0 <= self.average_ramp <= 1, "[0, 1]"),
+            ("distill-weight", self.distill_weight, 0 <= self.distill_weight < math.inf, "[0, ∞)"),
+        ):
+            if not fits:
+                raise InputError(
+                    f"train.cd2-pfed.{name} is {value}: choose a number in {interval}."
+                )
+
+
+def algorithm(model: nn.Module, settings: Settings) -> Algorithm:
+    """The method for networks of the architecture of ``model``.
+
+    Raises:
+        InputError: the network cannot be divided by channels.
+    """
+    found = trace(model)
+    state = {name: value.detach() for name, value in model.state_dict().items()}
+
+    @lru_cache(maxsize=2)  # every client of a round asks for it
+    def split(number: int, rounds: int) -> Split:
+        return divide(found, state, round_ratio(settings, number, rounds), settings.cross)
+
+    def cut(
+        network: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
+    ) -> dict[str, float]:
+        """Take away weights between the parts that came with a download of an earlier round."""
+        del data, generator  # every way to personalize has the same signature
+        _clear(network, _between(found, settings, network, context))
+        return {}
+
+    personalize = cut if settings.cross == Cross.NONE else None
+    return Algorithm("cd2-pfed", split, partial(_train, found, settings), personalize)
+
+
+def round_ratio(settings: Settings, number: int, rounds: int) -> float:
+    """The private share of the channels in round t of T: p_t = p · t/T, or p without LI."""
+    return settings.ratio * (number / rounds) if settings.increase else settings.ratio
+
+
+def average_weight(settings: Settings, number: int, rounds: int) -> float:
+    """The weight β_t of the newest private weights in round t of T.
+
+    β_t = β exp(−5 (1 − t/t_0)²) for t ≤ t_0, else β.
+    """
+    ramp = settings.average_ramp * rounds
+    if number >= ramp:
+        return settings.average_weight
+    return settings.average_weight * math.exp(-DECAY * (1 - number / ramp) ** 2)
+
+
+def _train(
+    found: Trace,
+    settings: Settings,
+    model: nn.Module,
+    data: ClientData,
+    context: RoundContext,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """A client's part in a round."""
+    loss = _objective(found, settings, model, context)
+    beta = average_weight(settings, context.round, context.training.rounds)
+    by_step = settings.average_every == Every.STEP
+    with ExitStack() as stack:
+        if settings.cross == Cross.NONE:
+            stack.enter_context(_apart(model, _between(found, settings, model, context)))
+        average = averaging(model, context.split, beta) if settings.average else None
+        return descend(
+            model,
+            model.parameters(),
+            data,
+            context,
+            generator,
+            loss,
+            after_batch=average if by_step else None,
+            after_epoch=None if by_step else average,
+        )
+
+
+def _objective(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Loss:
+    """CE(ỹ, y) + λ L_CD; the second term is 0 where a part is empty, or left out without CD."""
+    ratio = round_ratio(settings, context.round, context.training.rounds)
+    if not settings.distill:
+        return cross_entropy
+    if ratio in (0, 1):
+        return _with_one_part
+    forward = decouple(found, model, ratio)
+
+    def loss(
+        model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, ""], Terms]:
+        del model  # it is bound to the forward pass
+        logits = forward(images)
+        taught = cyclic_distillation(logits.private, logits.shared, settings.detach)
+        total = F.cross_entropy(logits.joint, label) + settings.distill_weight * taught
+        hits = (logits.joint.detach().argmax(1) == label).float().mean()
+        terms = {"loss": total, "accuracy": hits, "distillation": taught}
+        return total, {name: term.detach() for name, term in terms.items()}
+
+    return loss
+
+
+def _with_one_part(
+    model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
+) -> tuple[Float[Tensor, ""], Terms]:
+    """The cross-entropy, reported with the terms that other rounds have."""
+    value, terms = cross_entropy(model, images, label)
+    return value, {**terms, "distillation": torch.zeros_like(terms["loss"])}
+
+
+def averaging(model: nn.Module, split: Split, beta: float) -> Callable[[], None]:
+    """TA: a function that replaces private weights by β w' + (1 − β) w, and shared ones never.
+
+    w' is the weight when it is called, w the one when it was last called, or made.
+    """
+    private = [(w, split[name]) for name, w in model.named_parameters() if split[name].any()]
+    before = [w.detach().clone() for w, _ in private]
+
+    @torch.no_grad()
+    def average() -> None:
+        for (weight, mask), last in zip(private, before, strict=True):
+            weight.copy_(torch.where(mask, torch.lerp(last, weight, beta), weight))
+            last.copy_(weight)
+
+    return average
+
+
+def _between(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Split:
+    """Masks of the parameters that lead from one part to the other in this round."""
+    ratio = round_ratio(settings, context.round, context.training.rounds)
+    masks = crossing(found, model.state_dict(), ratio)
+    return {name: masks[name].to(w.device) for name, w in model.named_parameters()}
+
+
+@torch.no_grad()
+def _clear(model: nn.Module, masks: Split) -> None:
+    for name, weight in model.named_parameters():
+        weight.masked_fill_(masks[name], 0)
+
+
+@contextmanager
+def _apart(model: nn.Module, masks: Split) -> Iterator[None]:
+    """Keep these weights at zero: without a gradient, neither momentum nor decay moves them."""
+    _clear(model, masks)
+    handles = []
+    for name, weight in model.named_parameters():
+        untyped: Any = weight  # PyTorch does not annotate hooks
+        clear = partial(torch.Tensor.masked_fill, mask=masks[name], value=0)
+        handles.append(untyped.register_hook(clear))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

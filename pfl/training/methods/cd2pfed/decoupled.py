@@ -1,0 +1,171 @@
+"""A decoupled network and its two sub-networks in one forward pass.
+
+The network g(w_i, w_0) of CD2-pFed [arXiv 2204.03880] contains a shared sub-network
+g(w_0) and a private one g(w_i): in each layer, the weights that lead from channels of the part to
+channels of the part, W[shared, shared] and W[private, private]. Both see the whole image and score
+every class, the bias of the class scores being common.
+
+What comes before hidden channels are mixed for the first time is not computed again: up to there,
+the values of a sub-network are the joint network's values, cut.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.fx import Node
+from torch.fx.node import map_arg
+from torch.nn import functional as F
+
+from pfl.training.methods.cd2pfed.channel_rules import (
+    CONVOLUTIONS,
+    NORMS,
+    Axis,
+    Convolution,
+    Normalization,
+)
+from pfl.training.methods.cd2pfed.channels import shared_length
+from pfl.training.methods.cd2pfed.tracing import Layer, Trace
+
+CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}  # by dimensions
+# A sub-network may be given a view of the joint network's values, which it must not write to.
+OUT_OF_PLACE = {operator.iadd: operator.add, operator.imul: operator.mul}
+
+Layers = Mapping[str, Callable[..., Tensor]]
+Slices = tuple[slice, slice]  # of the shared sub-network and of the private one
+
+
+@dataclass(frozen=True)
+class Logits:
+    """Class scores of the three networks."""
+
+    joint: Float[Tensor, "batch classes"]
+    shared: Float[Tensor, "batch classes"]
+    private: Float[Tensor, "batch classes"]
+
+
+def decouple(
+    found: Trace, network: nn.Module, ratio: float
+) -> Callable[[Float[Tensor, "batch ..."]], Logits]:
+    """The forward pass of ``network``, traced as ``found``, at a ratio p with 0 < p < 1.
+
+    The joint scores are those of ``network(images)``, bit for bit, and running statistics change as
+    there. The sub-networks normalize by statistics of the batch and change nothing; the network is
+    taken to be in training mode. Gradients reach its own parameters through all three scores.
+    """
+    layers: Layers = dict(network.named_modules())
+    shared, private = _narrow_layers(found, network, ratio)
+
+    def forward(images: Float[Tensor, "batch ..."]) -> Logits:
+        values = _Values(found.axes, ratio)
+        for node in found.nodes[:-1]:
+            if node.op == "placeholder":
+                values.joint[node] = images
+                continue
+            values.joint[node] = _run(node, layers, values.joint.__getitem__, {})
+            if node in found.axes and node not in found.local:
+                values.pairs[node] = (
+                    _run(node, shared, partial(values.part, 0), OUT_OF_PLACE),
+                    _run(node, private, partial(values.part, 1), OUT_OF_PLACE),
+                )
+        (scores,) = found.nodes[-1].all_input_nodes
+        return Logits(values.joint[scores], values.part(0, scores), values.part(1, scores))
+
+    return forward
+
+
+@dataclass
+class _Values:
+    """Results of operations: of the joint network, and of the shared and private one."""
+
+    axes: Mapping[Node, Axis]
+    ratio: float
+    joint: dict[Node, Any] = field(default_factory=dict)
+    pairs: dict[Node, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def part(self, part: int, node: Node) -> Any:
+        """A value of one sub-network, which is cut from the joint one if it was not computed."""
+        if node not in self.axes:
+            return self.joint[node]  # a number, which is the same for all
+        if node not in self.pairs:
+            self.pairs[node] = self._cut(self.joint[node], self.axes[node])
+        return self.pairs[node][part]
+
+    def _cut(self, value: Tensor, axis: Axis) -> tuple[Tensor, ...]:
+        if axis is None:
+            return (value, value)
+        length = value.shape[1]
+        shared = shared_length(axis, length, self.ratio)
+        return torch.split(value, [shared, length - shared], 1)
+
+
+def _run(
+    node: Node,
+    layers: Layers,
+    value: Callable[[Node], Any],
+    instead: Mapping[Any, Callable[..., Any]],
+) -> Any:
+    """One operation, with these layers and arguments; some functions have others ``instead``."""
+    args, kwargs = map_arg(node.args, value), map_arg(node.kwargs, value)
+    if node.op == "call_module":
+        return layers[str(node.target)](*args, **kwargs)
+    if node.op == "call_method":
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    function: Any = instead.get(node.target, node.target)
+    return function(*args, **kwargs)
+
+
+def _narrow_layers(found: Trace, network: nn.Module, ratio: float) -> tuple[Layers, Layers]:
+    """The layers of the shared and of the private sub-network."""
+    modules: dict[str, Any] = dict(network.named_modules())
+    shared, private = dict(modules), dict(modules)
+    for name, layer in found.layers.items():
+        for part, narrow in enumerate((shared, private)):
+            narrow[name] = _narrow(modules[name], layer, ratio, part)
+    return shared, private
+
+
+def _narrow(module: Any, layer: Layer, ratio: float, part: int) -> Callable[[Tensor], Tensor]:
+    if isinstance(module, NORMS):
+        return partial(_normalize, module, _slices(layer.writes, module.num_features, ratio)[part])
+    rows, columns = module.weight.shape[:2]
+    out = _slices(layer.writes, rows, ratio)[part]
+    inner = slice(None) if layer.per_channel else _slices(layer.reads, columns, ratio)[part]
+    if isinstance(module, CONVOLUTIONS):
+        return partial(_convolve, module, out, inner)
+    return partial(_map, module, out, inner)
+
+
+def _slices(axis: Axis, length: int, ratio: float) -> Slices:
+    if axis is None:
+        return slice(None), slice(None)
+    shared = shared_length(axis, length, ratio)
+    return slice(0, shared), slice(shared, length)
+
+
+def _convolve(module: Convolution, out: slice, inner: slice, x: Tensor) -> Tensor:
+    weight = module.weight[out, inner]
+    bias = None if module.bias is None else module.bias[out]
+    groups = 1 if module.groups == 1 else len(weight)  # depthwise: a group is a channel
+    convolve = CONVOLVE[len(module.kernel_size)]
+    return convolve(x, weight, bias, module.stride, module.padding, module.dilation, groups)
+
+
+def _map(module: nn.Linear, out: slice, inner: slice, x: Tensor) -> Tensor:
+    bias = None if module.bias is None else module.bias[out]
+    return F.linear(x, module.weight[out, inner], bias)
+
+
+def _normalize(module: Normalization, part: slice, x: Tensor) -> Tensor:
+    """By the batch; a single value per channel, which has no variance, by running statistics."""
+    weight = None if module.weight is None else module.weight[part]
+    bias = None if module.bias is None else module.bias[part]
+    mean, variance = module.running_mean, module.running_var
+    if x.numel() == x.shape[1] and mean is not None and variance is not None:
+        return F.batch_norm(x, mean[part], variance[part], weight, bias, eps=module.eps)
+    return F.batch_norm(x, None, None, weight, bias, training=True, eps=module.eps)

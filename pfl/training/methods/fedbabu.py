@@ -1,0 +1,41 @@
+"""FedBABU: the body is trained together, under a head that nobody trains until the end.
+
+Oh, Kim and Yun, "FedBABU: Toward enhanced representation for federated image classification",
+arXiv 2106.06042 (ICLR 2022), Algorithm 1. All clients begin with the same random head. In the
+rounds they update and share the body alone; before it is used, each client fine-tunes the whole
+model on its own samples (its Section 5).
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from pfl.data.tensors.client_data import ClientData
+from pfl.training.algorithm import Algorithm, RoundContext
+from pfl.training.layers import end_layers
+from pfl.training.methods.common import at_least, constant, fine_tuning, train_part
+from pfl.training.split import private_where
+
+
+def fedbabu(model: nn.Module, head_layers: int, epochs: int, learning_rate: float) -> Algorithm:
+    """The top ``head_layers`` layers stay as they began; ``epochs`` of fine-tuning before use.
+
+    Being the same everywhere and never changed, the head is not sent.
+
+    Raises:
+        InputError: the network has no layer below the head, or a number is out of range.
+    """
+    at_least("fedbabu.epochs", epochs, 1)
+    at_least("fedbabu.learning-rate", learning_rate, 0)
+    head = end_layers(model, head_layers, True, "fedbabu.head-layers")
+
+    def training(
+        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
+    ) -> dict[str, float]:
+        return train_part(model, data, context, generator, lambda name: name not in head)
+
+    split = private_where(model.state_dict(), head.__contains__)
+    return replace(
+        constant("fedbabu", split, training), personalize=fine_tuning(epochs, learning_rate)
+    )

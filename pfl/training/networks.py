@@ -1,0 +1,237 @@
+"""Networks to be trained from scratch, by name: LeNet-5 and residual networks.
+
+- ``lenet5``: LeCun et al., "Gradient-based learning applied to document recognition" (1998), with
+  rectifiers and maximum pooling as federated learning's benchmarks have it.
+- ``resnet18``, ``resnet34``: He et al., arXiv 1512.03385, table 1.
+- ``resnet20``, ``resnet32``: the same paper, section 4.2, for images of 32 × 32 pixels. Its
+  shortcuts that widen are projections (option B), as in the larger networks: option A puts the
+  channels of its input in other places, where no channel can be followed through the addition.
+
+Each network maps images (batch, channels, size, size) to class scores (batch, classes). Its weights
+come from the generator alone, so equal arguments give equal networks.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Proxy
+
+from pfl.errors import InputError
+
+SMALL_IMAGE = 64  # up to this size a residual network begins with a 3 × 3 convolution
+SMALLEST = 4  # pixels that two poolings need
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a network is built for: images of ``channels`` × ``size`` × ``size``, ``classes``."""
+
+    channels: int
+    size: int
+    classes: int
+
+
+class Normalization(nn.BatchNorm2d):
+    """Batch normalization that can train on one value per channel, by its running statistics.
+
+    One value has no variance; a client whose last batch is one image, seen at one position, would
+    otherwise stop the run.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize x (batch, channels, height, width)."""
+        if self.training and x.numel() == x.shape[1]:
+            return nn.functional.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        return super().forward(x)
+
+
+class Residual(nn.Module):
+    """relu(body(x) + shortcut(x)), equation (2) of the paper."""
+
+    def __init__(self, body: nn.Module, shortcut: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.shortcut = shortcut
+
+    def forward(self, x: Tensor | Proxy) -> Tensor | Proxy:
+        """Add the two paths; x is a proxy while CD2-pFed traces the channels."""
+        return nn.functional.relu(self.body(x) + self.shortcut(x))
+
+
+def build(
+    name: str, in_channels: int, image_size: int, classes: int, generator: torch.Generator
+) -> nn.Module:
+    """The network ``name`` for square images, with weights drawn from ``generator``.
+
+    Args:
+        name: a key of :data:`NETWORKS`.
+        in_channels: 1 for grey, 3 for RGB.
+        image_size: height and width in pixels.
+        classes: class scores per image.
+        generator: source of the initial weights, on the CPU.
+
+    Raises:
+        InputError: the name is unknown, or the images are too small.
+    """
+    if name not in NETWORKS:
+        raise InputError(f"There is no network '{name}': choose one of {', '.join(NETWORKS)}.")
+    if image_size < SMALLEST:
+        raise InputError(
+            f"Images of {image_size} pixels are too small for '{name}': choose an image size of at "
+            f"least {SMALLEST}."
+        )
+    return _drawn(lambda: NETWORKS[name](Shape(in_channels, image_size, classes)), generator)
+
+
+def build_head(features: int, hidden: int, classes: int, generator: torch.Generator) -> nn.Module:
+    """A network on features (batch, features): linear, or with a layer of ``hidden`` units.
+
+    Args:
+        features: m.
+        hidden: rectified units between the features and the classifier; 0 for none.
+        classes: class scores per sample.
+        generator: source of the initial weights, on the CPU.
+    """
+    if not hidden:
+        return _drawn(lambda: _named(classifier=nn.Linear(features, classes)), generator)
+    return _drawn(
+        lambda: _named(
+            hidden=nn.Linear(features, hidden),
+            relu=nn.ReLU(),
+            classifier=nn.Linear(hidden, classes),
+        ),
+        generator,
+    )
+
+
+def _drawn(make: Callable[[], nn.Module], generator: torch.Generator) -> nn.Module:
+    """A new network with weights from ``generator``."""
+    with torch.device("meta"):  # no memory and, above all, no draw from the global generator
+        network = make()
+    network = network.to_empty(device="cpu")
+    for module in network.modules():
+        _initialize(module, generator)
+    return network
+
+
+def _initialize(module: nn.Module, generator: torch.Generator) -> None:
+    """Convolutions of residual networks as He et al. (2015), the rest uniform as torch does it.
+
+    A layer with a bias is uniform in ±1/√(fan in), weight and bias alike.
+    """
+    if isinstance(module, nn.Conv2d) and module.bias is None:
+        nn.init.kaiming_normal_(
+            module.weight, mode="fan_out", nonlinearity="relu", generator=generator
+        )
+    elif isinstance(module, nn.Conv2d | nn.Linear):
+        bound = 1 / math.sqrt(module.weight[0].numel())
+        for tensor in module.parameters():
+            nn.init.uniform_(tensor, -bound, bound, generator=generator)
+    elif isinstance(module, nn.BatchNorm2d):
+        module.reset_parameters()
+
+
+def _lenet5(shape: Shape) -> nn.Module:
+    """Two 5 × 5 convolutions, each pooled by 2, and three linear layers.
+
+    The rectifier comes after the pooling: the largest of rectified values is the largest value,
+    rectified, and there are a quarter as many to rectify.
+
+    Images below 32 pixels are padded by 2, as LeCun et al. did with 28; below 12 pixels the second
+    convolution needs padding too.
+    """
+    paddings = (0 if shape.size >= 32 else 2, 0 if shape.size >= 12 else 2)
+    side = shape.size
+    for padding in paddings:
+        side = (side + 2 * padding - 4) // 2
+    return _named(
+        conv1=nn.Conv2d(shape.channels, 6, 5, padding=paddings[0]),
+        pool1=nn.MaxPool2d(2),
+        relu1=nn.ReLU(),
+        conv2=nn.Conv2d(6, 16, 5, padding=paddings[1]),
+        pool2=nn.MaxPool2d(2),
+        relu2=nn.ReLU(),
+        flatten=nn.Flatten(),
+        fc1=nn.Linear(16 * side**2, 120),
+        relu3=nn.ReLU(),
+        fc2=nn.Linear(120, 84),
+        relu4=nn.ReLU(),
+        classifier=nn.Linear(84, shape.classes),
+    )
+
+
+def _resnet(shape: Shape, blocks: Sequence[int], widths: Sequence[int]) -> nn.Module:
+    """Stages of basic blocks; each stage but the first halves the image."""
+    stages, inputs = OrderedDict[str, nn.Module](), widths[0]
+    for number, (count, width) in enumerate(zip(blocks, widths, strict=True), start=1):
+        rows: list[nn.Module] = []
+        for block in range(count):
+            stride = 2 if block == 0 and number > 1 else 1
+            rows.append(_block(inputs, width, stride))
+            inputs = width
+        stages[f"stage{number}"] = nn.Sequential(*rows)
+    return _named(
+        stem=_stem(shape, widths[0]),
+        **stages,
+        pool=nn.AdaptiveAvgPool2d(1),
+        flatten=nn.Flatten(),
+        classifier=nn.Linear(inputs, shape.classes),
+    )
+
+
+def _stem(shape: Shape, width: int) -> nn.Module:
+    """7 × 7 with stride 2 and a pooling for photographs, 3 × 3 for small shape."""
+    if shape.size <= SMALL_IMAGE:
+        return _named(
+            conv=_convolution(shape.channels, width, 3, 1),
+            norm=Normalization(width),
+            relu=nn.ReLU(),
+        )
+    return _named(
+        conv=_convolution(shape.channels, width, 7, 2),
+        norm=Normalization(width),
+        relu=nn.ReLU(),
+        pool=nn.MaxPool2d(3, stride=2, padding=1),
+    )
+
+
+def _block(inputs: int, width: int, stride: int) -> nn.Module:
+    """Basic block: two 3 × 3 convolutions beside the identity, or a projection where it widens."""
+    shortcut: nn.Module = nn.Identity()
+    if stride != 1 or inputs != width:
+        shortcut = _named(
+            conv=_convolution(inputs, width, 1, stride),
+            norm=Normalization(width),
+        )
+    body = _named(
+        conv1=_convolution(inputs, width, 3, stride),
+        norm1=Normalization(width),
+        relu=nn.ReLU(),
+        conv2=_convolution(width, width, 3, 1),
+        norm2=Normalization(width),
+    )
+    return Residual(body, shortcut)
+
+
+def _convolution(inputs: int, width: int, kernel: int, stride: int) -> nn.Conv2d:
+    """Without a bias: the normalization after it has one."""
+    return nn.Conv2d(inputs, width, kernel, stride, padding=kernel // 2, bias=False)
+
+
+def _named(**layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(OrderedDict(layers))
+
+
+NETWORKS: dict[str, Callable[[Shape], nn.Module]] = {
+    "lenet5": _lenet5,
+    "resnet18": lambda shape: _resnet(shape, (2, 2, 2, 2), (64, 128, 256, 512)),
+    "resnet34": lambda shape: _resnet(shape, (3, 4, 6, 3), (64, 128, 256, 512)),
+    "resnet20": lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64)),
+    "resnet32": lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64)),
+}

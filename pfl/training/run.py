@@ -1,0 +1,107 @@
+"""All rounds of one method, with tests on the way, going on where a killed run had stopped."""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pfl.errors import InputError
+from pfl.evaluation.metrics import LOCAL_TEST, NEW_TEST, UPLOAD_BYTES, VALIDATION
+from pfl.runtime.progress import progress
+from pfl.runtime.workers import Run, workers
+from pfl.training.checkpoint import load_federation, save_federation
+from pfl.training.evaluation import ClientScores, Scores, score_all, score_clients
+from pfl.training.rounds import Federation, Problem, RoundSummary, begin, play_round
+
+log = logging.getLogger(__name__)
+STATE = "state.safetensors"
+
+Row = dict[str, int | float]  # one line of rounds.csv, by column; what was not measured is absent
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives.
+
+    Attributes:
+        federation: after the last round.
+        history: a row for every round.
+        scores: all tests after the last round.
+    """
+
+    federation: Federation
+    history: list[Row]
+    scores: Scores
+
+
+def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int) -> Result:
+    """Play every round that ``folder`` does not hold yet, then test.
+
+    After each round the whole state goes to ``folder``, so a kill loses at most one round; the
+    result is the same to the last bit. Each ``evaluate_every`` rounds, and after the last one, the
+    clients' models are tested on their own samples; nothing depends on what that shows.
+
+    Raises:
+        InputError: training diverged (the last good state stays), or a worker was killed.
+    """
+    federation, history = _resume(problem, folder / STATE)
+    start, before = time.monotonic(), federation.round
+    with workers(problem, processes) as run:
+        for number in _rounds(problem, before):
+            federation, summary = play_round(problem, federation, run)
+            history.append(round_row(summary))
+            if number % evaluate_every == 0 and number < problem.training.rounds:
+                history[-1] |= mean_row(score_clients(problem, federation, run))
+            save_federation(folder / STATE, federation, {"history": history})
+        _log_time(federation.round - before, time.monotonic() - start)
+        return _tested(problem, federation, history, run)
+
+
+def _log_time(rounds: int, seconds: float) -> None:
+    """Tell how long it took; not in the reports, whose bytes only depend on what was computed."""
+    if rounds:
+        log.info("%d rounds in %.1f s, %.2f s a round.", rounds, seconds, seconds / rounds)
+
+
+def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:
+    scores = score_all(problem, federation, run)
+    history[-1] |= mean_row(scores.clients) | {NEW_TEST: scores.new.mean_probability}
+    return Result(federation, history, scores)
+
+
+def _resume(problem: Problem, path: Path) -> tuple[Federation, list[Row]]:
+    if not path.exists():
+        return begin(problem), []
+    try:
+        federation, facts = load_federation(path)
+    except InputError as error:  # It may be made again, and must not be believed.
+        log.warning("The rounds kept so far cannot be used, all are played again: %s", error)
+        return begin(problem), []
+    log.info("Going on: %d of %d rounds were finished before.", federation.round,
+             problem.training.rounds)  # fmt: skip
+    return federation, facts["history"]
+
+
+def _rounds(problem: Problem, done: int) -> Iterator[int]:
+    rounds, name = problem.training.rounds, problem.algorithm.name
+    yield from progress(range(done + 1, rounds + 1), rounds, "round", name, initial=done)
+
+
+def round_row(summary: RoundSummary) -> Row:
+    """What every round tells."""
+    told: Row = {"round": summary.round, "clients": len(summary.participants)}
+    told[UPLOAD_BYTES] = summary.upload_bytes
+    return told | {f"train:{name}": value for name, value in summary.terms.items()}
+
+
+def mean_row(scores: ClientScores) -> Row:
+    """Means over the clients that have such samples; absent if none has."""
+    named = {LOCAL_TEST: scores.own, VALIDATION: scores.validation}
+    return {
+        name: float(np.nanmean(values))
+        for name, values in named.items()
+        if not np.isnan(values).all()
+    }

@@ -1,1 +1,0 @@
-"""Whether the cached artifacts are whole, current, and consistent with one another."""

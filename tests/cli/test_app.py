@@ -1,0 +1,125 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pfl.cli.app import app
+
+METRICS = {
+    head: {"mean": 0.5, "weighted": 0.75, "std": 0.1, "worst-decile": None, "global-test": 1.0}
+    for head in ("local", "global", "personalized")
+} | {"clients": 7, "clients-without-test": 2, "clients-left-out": 3}
+UNKNOWN = {"mean": None, "std": None}
+COMPARISON = {
+    "fedavg": {
+        "seeds": 3,
+        "local-test": {"mean": 0.7123, "std": 0.0123},
+        "new-test": {"mean": 0.654, "std": 0.02},
+        "upload-bytes": {"mean": 3 * 2**20, "std": 0.0},
+    },
+    "fedhip:local": {
+        "seeds": 1,
+        "local-test": {"mean": 0.5, "std": None},
+        "new-test": UNKNOWN,
+        "upload-bytes": UNKNOWN,
+    },
+}
+
+
+@pytest.fixture
+def report(tmp_path):
+    folder = tmp_path / "fedhip"
+    folder.mkdir()
+    (folder / "metrics.json").write_text(json.dumps(METRICS))
+    (folder / "accuracy.png").write_bytes(b"")
+    return folder
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    folder = tmp_path / "comparison"
+    folder.mkdir()
+    (folder / "comparison.json").write_text(json.dumps(COMPARISON))
+    return folder
+
+
+def run(report, *words, comparison=None):
+    beside = comparison or report.parent / "nothing"
+    words = ["results", "--report", str(report), "--comparison", str(beside), *words]
+    return CliRunner().invoke(app, words, env={"COLUMNS": "160"})
+
+
+def row(done, name):
+    return next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == [name])
+
+
+def test_external_tests_are_columns_where_a_group_takes_no_part(report, comparison):
+    external = {"mean-score": 0.61, "vote": 0.5, "weight-average": 0.5, "client-mean": 0.42}
+    heads = {head: METRICS[head] | {"external-test": external} for head in ("local", "global")}
+    heads["personalized"] = METRICS["personalized"] | {"external-test": external}
+    (report / "metrics.json").write_text(json.dumps(METRICS | heads))
+    measures = {"external-test": {"mean": 0.33, "std": None}}
+    measures["external-test:client-mean"] = {"mean": 0.22, "std": None}
+    rows = {name: row | measures for name, row in COMPARISON.items()}
+    (comparison / "comparison.json").write_text(json.dumps(rows))
+    done = run(report, comparison=comparison)
+    assert row(done, "local")[-2:] == ["61.0", "42.0"]
+    assert {"33.0", "22.0"} <= set(row(done, "fedavg"))
+    assert "takes no part" in done.stdout
+
+
+def test_results_show_every_head_and_where_the_files_are(report):
+    done = run(report)
+    assert done.exit_code == 0
+    for words in ("local L_k", "global G", "personalized P_k", "75.0", "100.0", "7 clients", "–"):
+        assert words in done.stdout
+    assert "2 clients hold none" in " ".join(done.stdout.split())
+    assert "Left out, and in no number: 3." in " ".join(done.stdout.split())
+    assert "accuracy.png" in done.stdout
+    assert "All methods" not in done.stdout
+
+
+def test_results_compare_all_methods_where_they_were_compared(report, comparison):
+    done = run(report, comparison=comparison)
+    told = row(done, "fedavg")
+    assert told == ["fedavg", "3", "71.2", "±", "1.2", "65.4", "±", "2.0", "3.0", "±", "0.0"]
+    assert row(done, "fedhip:local") == ["fedhip:local", "1", "50.0", "–", "–"]
+    assert row(done, "method") == ["method", "seeds", "local-test", "new-test", "upload", "MiB"]
+    assert "comparison.json" in done.stdout
+
+
+def test_results_as_json_are_the_metrics(report, comparison):
+    assert json.loads(run(report, "--json").stdout) == METRICS
+    both = json.loads(run(report, "--json", comparison=comparison).stdout)
+    assert both == {**METRICS, "comparison": COMPARISON}
+
+
+def test_without_results_it_says_what_makes_them(tmp_path):
+    done = run(tmp_path / "none")
+    assert done.exit_code == 1
+    assert "dvc repro" in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "damaged"),
+        ("[]", "does not hold values by name"),
+        ("{}", "has no 'local'"),
+        ('{"local": {"mean": "x"}}', "'local.mean' is no number"),
+    ],
+)
+def test_a_malformed_report_is_told_in_a_sentence(report, text, message):
+    (report / "metrics.json").write_text(text)
+    done = run(report)
+    assert done.exit_code == 1
+    assert message in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("text", ["{", '{"fedavg": 3}', '{"fedavg": {"seeds": 1, "new-test": {}}}'])
+def test_a_malformed_comparison_is_told_in_a_sentence(report, comparison, text):
+    (comparison / "comparison.json").write_text(text)
+    done = run(report, comparison=comparison)
+    assert done.exit_code == 1
+    assert "comparison.json is" in done.output

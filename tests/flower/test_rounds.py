@@ -1,0 +1,240 @@
+"""Trained methods over Flower: the pipeline's rounds, private weights staying where they are."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+pytest.importorskip("flwr")
+
+from flwr.app import Array, Context, RecordDict
+
+from pfl.data.images.images import PixelArray, write_images
+from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.index import TEST, TRAIN, Index, write_index
+from pfl.errors import InputError
+from pfl.flower.server.app import main
+from stages._flags import Device, Precision
+from stages.train import train
+from tests.flower.grid import RUN, LocalGrid, virtual
+
+CLIENTS, CLASSES, SIDE = 4, 3, 28
+ROUNDS = {
+    "network": "lenet5", "image-size": "auto", "augment": True, "rounds": 3, "epochs": 1,
+    "batch-size": 8, "learning-rate": 0.05, "learning-rate-decay": 0.9, "momentum": 0.9,
+    "nesterov": True, "weight-decay": 0.0005, "fraction": 0.75, "client-dropout": 0.2,
+    "validation-fraction": 0.2, "evaluate-every": 2, "precision": "fp32",
+    "device": "cpu",
+}  # fmt: skip
+CD2 = {
+    "ratio": 0.5, "cross": "both-shared", "increase": True, "average": True, "average-weight": 0.5,
+    "average-ramp": 0.1, "average-every": "epoch", "distill": True, "distill-weight": 1.0,
+    "detach": False,
+}  # fmt: skip
+METHODS = {"cd2-pfed": CD2, "fedavg": {}, "ditto": {"attraction": 0.1}}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Images dealt to clients, and the parameter file."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    n, cut = 120, 80
+    label = rng.integers(CLASSES, size=n).astype(np.int32)
+    pixels = rng.integers(0, 60, (n, SIDE, SIDE, 1)) + 60 * label[:, None, None, None]
+    write_images(folder / "images.h5", PixelArray(pixels.astype(np.uint8)), {})
+    split = np.repeat([TRAIN, TEST], [cut, n - cut]).astype(np.uint8)
+    names = tuple("abc")
+    write_index(folder / "index.h5", Index(label, split, label * 0, names, ("all",)), {})
+    parts = [
+        deal(rng.integers(CLIENTS, size=len(rows)), rows, label[rows], CLIENTS, CLASSES)
+        for rows in (np.arange(cut), np.arange(cut, n))
+    ]
+    write_clients(folder / "clients.h5", Clients(*parts), {})
+    (folder / "params.yaml").write_text(yaml.safe_dump({"rounds": ROUNDS, "train": METHODS}))
+    return folder
+
+
+def reference(data, method, out):
+    """What the pipeline's stage makes of it."""
+    flags = {name.replace("-", "_"): value for name, value in ROUNDS.items()}
+    flags |= {"precision": Precision.fp32, "device": Device.cpu}
+    train(
+        method=method, seed=5, settings=f"{data}/params.yaml:train.{method}",
+        images=data / "images.h5", index=data / "index.h5", clients_file=data / "clients.h5",
+        report=out, out=out / "state.safetensors", scratch=out / "scratch", **flags,
+    )  # fmt: skip
+    return out
+
+
+def run(data, out, method, faults=None, prepare=None, **settings):
+    """One run over Flower; returns the grid."""
+    config = RUN | {"params": str(data / "params.yaml"), "data": str(data), "report": str(out)}
+    config |= {"clients-out": str(out), "method": method, "seed": 5, "clients": CLIENTS}
+    config |= {name.replace("_", "-"): value for name, value in settings.items()}
+    grid = LocalGrid(virtual(CLIENTS), config, faults)
+    if prepare is not None:
+        prepare(grid)
+    main(grid, Context(7, 0, {}, RecordDict(), config))
+    return grid
+
+
+def node(client):
+    return list(virtual(CLIENTS))[client]
+
+
+def shared(path):
+    return {n: v for n, v in load_file(path).items() if n.startswith("shared/")}
+
+
+def table(path):
+    with path.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def check_equal(first, second):
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_rounds_are_the_pipelines(data, tmp_path, method):
+    theirs = reference(data, method, tmp_path / "pipeline")
+    grid = run(data, tmp_path / "flower", method)
+    check_equal(
+        shared(tmp_path / "flower" / "shared.safetensors"), shared(theirs / "state.safetensors")
+    )
+    for own, other in zip(
+        table(tmp_path / "flower" / "rounds.csv"), table(theirs / "rounds.csv"), strict=True
+    ):
+        assert own.items() <= other.items()
+    for own, other in zip(
+        table(tmp_path / "flower" / "per_client.csv"), table(theirs / "per_client.csv"), strict=True
+    ):
+        assert own["local-test"] == other["local-test"]
+    check_private(grid, theirs / "state.safetensors")
+
+
+def check_private(grid, path):
+    """What each client has kept at its node is what the pipeline has kept for it."""
+    with safe_open(path, "pt") as file:
+        kept = {}
+        for key in file.keys():  # noqa: SIM118 (it is no mapping)
+            kind, _, rest = key.partition("/")
+            if kind != "shared":
+                client, _, name = rest.partition("/")
+                kept.setdefault(int(client), {})[f"{kind}/{name}"] = file.get_tensor(key)
+    for client in range(CLIENTS):
+        records = grid.contexts[node(client)].state.array_records
+        if records:
+            newest = records[max(records)]
+            own = {name: torch.from_numpy(a.numpy()) for name, a in newest.items()}
+            check_equal(own, kept.get(client, {}))
+
+
+def test_private_weights_are_in_no_message(data, tmp_path):
+    sent = []
+
+    def look(message, answer):
+        if message.metadata.message_type == "train.round":
+            sent.append({n: a.shape for n, a in answer.content["sent"].items()})
+            assert set(message.content["shared"]) == set(answer.content["sent"])
+        return answer
+
+    run(data, tmp_path, "cd2-pfed", faults={node(0): look, node(1): look, node(2): look})
+    with safe_open(tmp_path / "shared.safetensors", "pt") as file:
+        whole = {n.partition("/")[2]: file.get_tensor(n).numel() for n in file.keys()}  # noqa: SIM118
+    assert sent and all(
+        sum(shape[0] for shape in one.values()) < sum(whole.values()) for one in sent
+    )
+
+
+def test_a_lost_upload_leaves_the_client_as_if_it_had_not_been_drawn(data, tmp_path, monkeypatch):
+    """In the reference the client is not drawn: it must not have moved on."""
+    everybody = {"fraction": 1.0, "client-dropout": 0.0}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump({"rounds": ROUNDS | everybody, "train": METHODS}))
+    told = []
+
+    def lost_once(message, answer):
+        if message.metadata.message_type != "train.round":
+            return answer
+        told.append((message.content["told"]["round"], message.content["told"]["last"]))
+        return None if told[-1][0] == 1 else answer
+
+    settings = {"params": str(path), "on_fault": "go-on", "reply_seconds": 0.2}
+    run(data, tmp_path / "lost", "cd2-pfed", faults={node(2): lost_once}, **settings)
+    assert told == [(1, 0), (2, 0), (3, 2)]
+    rounds = table(tmp_path / "lost" / "rounds.csv")
+    assert [row["clients"] for row in rounds] == ["3", "4", "4"]
+    found = shared(tmp_path / "lost" / "shared.safetensors")
+    monkeypatch.setattr(
+        "pfl.training.rounds.participants",
+        lambda training, sizes, number: [k for k in range(CLIENTS) if (number, k) != (1, 2)],
+    )
+    run(data, tmp_path / "not-drawn", "cd2-pfed", params=str(path))
+    check_equal(found, shared(tmp_path / "not-drawn" / "shared.safetensors"))
+
+
+def test_a_restarted_node_is_found_out(data, tmp_path):
+    grids = []
+
+    def forget(message, answer):
+        grids[0].contexts[node(1)].state.clear()
+        return answer
+
+    with pytest.raises(InputError, match=r"Client 1 .* has lost what it kept of round"):
+        run(data, tmp_path, "cd2-pfed", faults={node(1): forget}, prepare=grids.append)
+
+
+def changed(values):
+    """A fault: the first entry of the upload is replaced."""
+
+    def fault(message, answer):
+        if message.metadata.message_type == "train.round":
+            sent = answer.content["sent"]
+            name = next(iter(sent))
+            sent[name] = Array(values(sent[name].numpy()))
+        return answer
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (lambda a: a[:-1], "where torch.float32"),
+        (lambda a: a.astype(np.float64), "torch.float64"),
+        (lambda a: np.full_like(a, np.nan), "numbers that are not finite"),
+    ],
+)
+def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message):
+    faults = {node(k): changed(values) for k in range(CLIENTS)}
+    with pytest.raises(InputError, match=rf"Client \d .*{message}"):
+        run(data, tmp_path, "fedavg", faults=faults)
+    run(data, tmp_path / "on", "fedavg", faults={node(0): changed(values)}, on_fault="go-on")
+    assert json.loads((tmp_path / "on" / "metrics.json").read_text())["faults"]
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"fraction": 0.0}, r"rounds.fraction is 0.0: choose a number in \(0, 1\]"),
+        ({"epochs": True}, r"rounds\.epochs is True: choose a whole number"),
+    ],
+)
+def test_parameters_are_checked_at_the_server(data, tmp_path, section, message):
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump({"rounds": ROUNDS | section, "train": METHODS}))
+    with pytest.raises(InputError, match=message):
+        run(data, tmp_path, "fedavg", params=str(path))
+
+
+def test_an_unknown_method_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match=r"no train\.fedsgd"):
+        run(data, tmp_path, "fedsgd")

@@ -1,0 +1,187 @@
+"""Methods side by side: plain means and deviations of what the runs measured."""
+
+import csv
+import io
+import json
+import statistics
+
+import pytest
+
+from pfl.errors import InputError
+from pfl.evaluation.metrics import HEADS
+from pfl.report import comparison_figures
+from pfl.report.comparison import (
+    compare,
+    comparison_csv,
+    comparison_json,
+    rounds_of,
+    run_folders,
+    summary_json,
+)
+from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+
+ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
+OUTSIDE = (*ENSEMBLE, "client-mean")
+
+
+def run_metrics(value, external=False, validation=None):
+    return {
+        "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
+        "global-test": {"mean": value / 4},
+        "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
+        "external-test": dict.fromkeys(OUTSIDE, value / 3) if external else None,
+        "validation": validation and {"mean": validation},
+        "upload-bytes": 1000,
+    }
+
+
+@pytest.fixture
+def reports(tmp_path):
+    """Two methods with three seeds, and FedHiP."""
+    values = {"fedavg": (0.5, 0.6, 0.4), "local": (0.7, 0.7, None)}
+    for method, numbers in values.items():
+        for seed, value in enumerate(numbers):
+            folder = tmp_path / "train" / method / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            found = run_metrics(value or 0.7, external=method == "fedavg", validation=value)
+            (folder / "metrics.json").write_text(json.dumps(found))
+            (folder / "rounds.csv").write_text(f"round,local-test\n1,\n2,{value or 0.7}\n")
+    (tmp_path / "fedhip").mkdir()
+    head = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8, "global-test": None}
+    together = {"mean-score": 0.8, "vote": 0.7, "weight-average": 0.6}
+    head |= {"new-test": together, "external-test": None}
+    (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(dict.fromkeys(HEADS, head)))
+    return tmp_path
+
+
+def gather(reports, methods=("fedavg", "local")):
+    folders = run_folders(reports / "train", methods, (0, 1, 2))
+    return compare(folders, reports / "fedhip")
+
+
+def test_means_and_deviations_are_over_the_runs(reports):
+    table = json.loads(comparison_json(gather(reports)))
+    values = [0.5, 0.6, 0.4]
+    assert table["fedavg"]["local-test"] == {"mean": 0.5, "std": round(statistics.stdev(values), 6)}
+    assert table["fedavg"]["new-test:vote"]["mean"] == pytest.approx(0.52)
+    assert table["fedavg"]["external-test"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
+    assert table["local"]["external-test"] == {"mean": None, "std": None}
+    assert table["local"]["validation"] == {"mean": 0.7, "std": 0.0}
+    assert table["fedhip:global"]["local-test"] == {"mean": 0.9, "std": None}
+    assert table["fedhip:local"]["new-test"] == {"mean": 0.8, "std": None}
+    assert table["fedhip:local"]["new-test:vote"]["mean"] == 0.7
+    assert table["fedhip:local"]["new-test:mean-log-probability"]["mean"] is None
+    assert table["fedavg"]["external-test:client-mean"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
+    assert table["fedhip:local"]["external-test"]["mean"] is None
+    assert [row["seeds"] for row in table.values()] == [3, 3, 1, 1, 1]
+
+
+def test_the_table_and_the_json_tell_the_same(reports):
+    table = gather(reports)
+    lines = {row["method"]: row for row in csv.DictReader(io.StringIO(comparison_csv(table)))}
+    told = json.loads(comparison_json(table))
+    assert lines.keys() == told.keys()
+    for method, row in told.items():
+        for name, entry in row.items():
+            if name != "seeds":
+                for column, value in ((name, entry["mean"]), (f"{name}:std", entry["std"])):
+                    found = lines[method][column]
+                    assert (float(found) if found else None) == value
+
+
+def test_only_the_methods_asked_for_are_told(reports):
+    names = [row.method for row in gather(reports, ("local",))]
+    assert names == ["local", *(f"fedhip:{head}" for head in HEADS)]
+
+
+def test_heads_stand_under_names_of_their_own(reports):
+    folders = run_folders(reports / "train", ("local",), (0, 1))
+    heads = run_folders(reports / "train", ("local", "fedavg"), (0,), "heads:")
+    rows = {row.method: row.seeds for row in compare(folders | heads, reports / "fedhip")}
+    assert list(rows.items())[:3] == [("local", 2), ("heads:local", 1), ("heads:fedavg", 1)]
+
+
+def test_what_is_missing_is_named(reports):
+    (reports / "train" / "local" / "seed-1" / "metrics.json").unlink()
+    with pytest.raises(InputError, match=r"seed-1/metrics\.json is missing or damaged"):
+        gather(reports)
+
+
+def test_what_nobody_measured_is_left_out(reports):
+    table = json.loads(comparison_json(gather(reports, ("local",))))
+    assert "external-test" not in table["local"]
+    assert table["local"]["validation"]["mean"] == 0.7
+    header = comparison_csv(gather(reports, ("local",))).splitlines()[0].split(",")
+    assert header[2:] == [x for name in list(table["local"])[1:] for x in (name, f"{name}:std")]
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "message"),
+    [
+        ("train/local/seed-1/metrics.json", "[1]", "does not hold values by name"),
+        ("train/local/seed-1/metrics.json", "{}", "has no 'local-test'"),
+        ("train/local/seed-1/metrics.json", '{"local-test": {}}', r"has no 'local-test\.mean'"),
+        ("train/local/seed-1/metrics.json", '{"local-test": 1}', r"has no 'local-test\.mean'"),
+        (
+            "train/local/seed-1/metrics.json",
+            '{"local-test": {"mean": "high"}}',
+            r"'local-test\.mean' is no number",
+        ),
+        ("train/local/seed-1/metrics.json", "{", "missing or damaged"),
+        ("fedhip/metrics.json", '{"local": {}}', r"has no 'local\.mean'"),
+        ("fedhip/metrics.json", "{}", "has no 'local'"),
+    ],
+)
+def test_a_file_of_another_form_is_named(reports, place, text, message):
+    (reports / place).write_text(text)
+    with pytest.raises(InputError, match=f"{place.replace('.', '[.]')} is .*{message}"):
+        gather(reports)
+
+
+@pytest.mark.parametrize("text", [None, "a,b\n1,2\n", "round,local-test\n1,high\n"])
+def test_rounds_of_another_form_are_named(reports, text):
+    path = reports / "rounds.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=r"rounds\.csv is"):
+        rounds_of(path, "b" if text and text[0] == "a" else "local-test")
+
+
+def test_a_deviation_is_told_only_where_there_is_one(reports):
+    one = compare(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
+    assert comparison_figures.title(one) == "Accuracy after the last round"
+    assert comparison_figures.title(gather(reports)).endswith("standard deviation over 3 seeds")
+
+
+def test_rounds_are_read_without_empty_cells(reports):
+    path = reports / "train" / "fedavg" / "seed-0" / "rounds.csv"
+    assert rounds_of(path, "local-test") == {2: 0.5}
+    assert rounds_of(path, "validation") == {}
+
+
+def test_figures_depend_on_the_numbers_alone(reports, tmp_path):
+    for name in ("one", "two"):
+        draw_comparison(tmp_path / f"{name}.png", gather(reports))
+        accuracy = {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]}
+        upload = {"a": [{1: 5e6, 2: 5e6}, {1: 5e6, 2: 6e6}], "b": [{1: 0.0, 2: 0.0}]}
+        draw_rounds(tmp_path / f"{name}-rounds.png", accuracy, upload, ("fedhip", 0.5))
+        levels = dict.fromkeys(HEADS, 0.5)
+        draw_bytes(tmp_path / f"{name}-bytes.png", accuracy, upload, levels)
+    for ending in (".png", ".svg", "-rounds.png", "-rounds.svg", "-bytes.png", "-bytes.svg"):
+        first, second = (tmp_path / f"{name}{ending}" for name in ("one", "two"))
+        assert first.read_bytes() == second.read_bytes()
+        assert first.stat().st_size > 5000
+    draw_comparison(tmp_path / "other.png", gather(reports, ("local",)))
+    assert (tmp_path / "other.png").read_bytes() != (tmp_path / "one.png").read_bytes()
+
+
+def test_uploads_are_added_up_in_mebibytes():
+    assert comparison_figures._running({1: 2.0**20, 2: 0.0, 4: 2.0**21}) == {1: 1.0, 2: 1.0, 4: 3.0}
+
+
+def test_the_summary_has_the_mean_of_each_trained_method(reports):
+    told = json.loads(summary_json(gather(reports)))
+    external = {"fedavg": round(0.5 / 3, 6), "local": None}
+    assert told == {"trained": {"fedavg": 0.5, "local": 0.7}, "trained-external": external}
+    alone = json.loads(summary_json(gather(reports, ("local",))))
+    assert alone == {"trained": {"local": 0.7}}
