@@ -62,7 +62,7 @@ def prepared(folder: Path) -> float:
     """Make a project whose extract and train take a while; returns the seconds a run takes."""
     copy_project(folder)
     change(folder, SLOW)
-    path = folder / "pfl" / "extraction.py"
+    path = folder / "pfl" / "backbones" / "extraction" / "resume.py"
     text = path.read_text(encoding="utf-8")
     assert "BLOCK_SECONDS = 10.0" in text
     path.write_text(text.replace("BLOCK_SECONDS = 10.0", "BLOCK_SECONDS = 0.2"), encoding="utf-8")

@@ -1,25 +1,35 @@
-"""Which project files a stage really imports, read from the source."""
+"""Which modules of the project each module imports, and each stage needs, read from the source."""
 
 import ast
-from pathlib import Path
+from functools import cache
 
-ROOT = Path(__file__).parents[2]
+from tests.workspace import ROOT
+
 PACKAGES = ("pfl", "stages")
 
 
+def modules(package="pfl"):
+    """Every module below a package: its dotted name and its file."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), path
+
+
+@cache
 def imports(path):
-    """Names of project modules that a file imports, also inside functions."""
+    """Names of modules that a file imports, also inside functions."""
     package = ".".join(path.relative_to(ROOT).with_suffix("").parts[:-1])
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level:
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]
                 module = ".".join([*parents, module]).rstrip(".")
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return tuple(names)
 
 
 def source(name):

@@ -314,7 +314,7 @@ def test_killed_in_extract_a_rerun_ends_with_the_same_bytes(finished, tmp_path):
 
 def often(folder):
     """Let the copy's extract keep its work five times a second, not every ten seconds."""
-    path = folder / "pfl" / "extraction.py"
+    path = folder / "pfl" / "backbones" / "extraction" / "resume.py"
     text = path.read_text(encoding="utf-8")
     assert "BLOCK_SECONDS = 10.0" in text
     path.write_text(text.replace("BLOCK_SECONDS = 10.0", "BLOCK_SECONDS = 0.2"), encoding="utf-8")

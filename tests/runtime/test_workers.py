@@ -11,8 +11,7 @@ import torch
 
 from pfl.errors import InputError
 from pfl.runtime.workers import workers
-
-ROOT = Path(__file__).parents[1]
+from tests.workspace import ROOT
 
 
 def scale(context, job):

@@ -26,8 +26,8 @@ from pfl.data.images.images import ImageFiles, Images, PixelArray, write_images
 from pfl.errors import InputError
 from pfl.runtime import machine
 from stages.extract import Device, Precision, extract
+from tests.workspace import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = YAML(typ="safe").load((ROOT / "params.yaml").read_text())["extract"]
 TINY = {"backbone": "random-tiny", "image-size": "auto", "batch-size": 4, "device": "cpu"}
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from pfl.runtime import machine
 from pfl.training.checkpoint import load_federation
 from stages._flags import Device
 from stages.heads import heads
+from tests.workspace import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
 OUTPUTS = ("report/rounds.csv", "report/per_client.csv", "report/metrics.json", "out.safetensors")
 CLIENTS, CLASSES, TRAINING, TESTING, M = 4, 3, 60, 30, 5

@@ -19,8 +19,8 @@ from pfl.data.sources.samples import TestImages
 from pfl.data.sources.sites import Difference
 from pfl.errors import InputError
 from stages.prepare import prepare
+from tests.workspace import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("PFL_TEST_DATA", ROOT.parent / "shared" / "data"))
 DEFAULTS = YAML(typ="safe").load(ROOT / "params.yaml")["prepare"]
 

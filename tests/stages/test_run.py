@@ -4,13 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from pfl.runtime.machine import cores
-
-ROOT = Path(__file__).parents[1]
+from tests.workspace import ROOT
 
 
 def run(body, *flags, outputs=()):

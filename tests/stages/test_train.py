@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,8 +21,8 @@ from pfl.runtime import machine
 from pfl.training.checkpoint import load_federation
 from stages._flags import Device, Precision
 from stages.train import train
+from tests.workspace import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
 TINY = {"rounds": 3, "batch-size": 8, "device": "cpu", "validation-fraction": 0.2}
 OUTPUTS = ("rounds.csv", "per_client.csv", "metrics.json")

@@ -18,9 +18,9 @@ from pfl.data.features.features import Features, open_features
 from pfl.data.samples.clients import Clients, Deal, deal, read_clients
 from pfl.data.samples.index import Index, read_index
 from pfl.errors import InputError
+from pfl.flower.messages.kinds import CLASSES
 
 PARTITION = "partition-id"  # Flower's number of a virtual client
-CLASSES = "classes"  # of a run, in every message after the greeting
 
 
 @dataclass(frozen=True)

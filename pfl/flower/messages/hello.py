@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flwr.app import ConfigRecord, RecordDict
 
 from pfl.errors import InputError
-from pfl.flower.client.site import CLASSES
+from pfl.flower.messages.kinds import CLASSES
 from pfl.runtime.scratch import fingerprint
 
 HELLO = "hello"

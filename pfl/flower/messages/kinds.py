@@ -14,3 +14,5 @@ ROUND = "train.round"  # shared state → its upload of one round
 OWN = "evaluate.own"  # shared state → what its model achieves
 
 GREETINGS = (FEATURES, IMAGES)  # before clients know the run's classes
+
+CLASSES = "classes"  # of a run, in every message after the greeting

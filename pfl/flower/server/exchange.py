@@ -15,8 +15,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfl.errors import InputError
-from pfl.flower.client.site import CLASSES
-from pfl.flower.messages.kinds import GREETINGS
+from pfl.flower.messages.kinds import CLASSES, GREETINGS
 from pfl.flower.server.traffic import Traffic, array_bytes
 
 log = logging.getLogger(__name__)

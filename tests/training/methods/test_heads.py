@@ -1,7 +1,6 @@
 """Heads on features are networks like others: every method works, and limits of methods hold."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from pfl.training.methods.heads import head_problem, head_settings
 from pfl.training.methods.registry import METHODS
 from pfl.training.networks import build_head
 from tests.federations import CLASSES, SIZES, equal, generator, play, same, training
+from tests.workspace import ROOT
 
 M = 6
 CPU = torch.device("cpu")
@@ -25,7 +25,8 @@ SMALL = {
     "lg-fed": {"shared-layers": 1, "shared-end": "top"},
     "pfedme": {"attraction": 1.0, "inner-steps": 2, "learning-rate": 0.5},
 }
-PARAMS = YAML(typ="safe", pure=True).load(Path(__file__).parents[1] / "params.yaml")
+
+PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
 
 
 def samples(count, seed):

@@ -1,7 +1,5 @@
 """Methods by name, with settings that are all there, known, and of the right kind."""
 
-from pathlib import Path
-
 import pytest
 from ruamel.yaml import YAML
 
@@ -9,8 +7,8 @@ from pfl.errors import InputError
 from pfl.training.methods.registry import METHODS, make_algorithm
 from pfl.training.networks import build
 from tests.federations import generator
+from tests.workspace import ROOT
 
-ROOT = Path(__file__).parents[1]
 GIVEN = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")["train"]
 
 
