@@ -82,7 +82,7 @@ def test_no_room_is_a_pile(package):
 
 @packages
 def test_a_package_says_what_lives_there_and_holds_nothing_else(package):
-    """Code in ``__init__`` would be run by whoever imports a neighbor, and be in no stage's deps."""
+    """Code in ``__init__`` would be run by whoever imports a neighbor, and lie in nobody's deps."""
     path = package / "__init__.py"
     assert is_empty(path)
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

@@ -109,7 +109,7 @@ def test_repeated_samples_do_not_lead_into_interpolation(seed):
 
 def test_nothing_to_choose_from_is_a_sentence():
     with pytest.raises(InputError, match=r"set aggregate\.beta to a number"):
-        choose_beta(global_path(Moments.zero(4, 2, 1.0)))
+        choose_beta(global_path(*Moments.zero(4, 2, 1.0).ridge_sums()))
 
 
 @given(st.floats(1e-9, 1e9), st.floats(1, 1e6), st.integers(1, 10))

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from torch import nn
 
 from pfl.artifacts.hdf5 import check, reading
-from pfl.backbones import models
+from pfl.backbones.models import families
 from pfl.backbones.models.backbone import Backbone
 from pfl.backbones.models.families import load_backbone
 from pfl.data.features.features import open_features
@@ -219,7 +219,7 @@ class TestRefusals:
 
         transform = load_backbone("random-tiny", tmp_path).transform
         broken = Backbone("x", Broken(), transform, 16, 6.0, "0", "")
-        monkeypatch.setattr(models, "load_backbone", lambda *_: broken)
+        monkeypatch.setattr(families, "load_backbone", lambda *_: broken)
         self.refused(call, tmp_path, "NaN or infinite features for sample 0 ")
 
     def test_damaged_images(self, call, tmp_path, images):
