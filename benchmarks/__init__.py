@@ -1,1 +1,4 @@
-"""Measurements: each script prints ratios measured in one run."""
+"""Ratios of speed and memory, each measured in one run of its script.
+
+Studies of accuracy are in :mod:`experiments`.
+"""

@@ -9,10 +9,8 @@ may use the machine. Clients run in parallel: with c free cores a round takes 1/
 """
 
 import argparse
-import os
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pfl.data.tensors.client_data import ClientData, TestData
+from benchmarks.federation import Method, equal_clients, processor_seconds
+from pfl.data.tensors.client_data import ClientData
 from pfl.data.tensors.features import feature_view
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.runtime.rng import stream
@@ -30,7 +29,7 @@ from pfl.training.algorithm import Training
 from pfl.training.evaluation import score_clients
 from pfl.training.methods.heads import head_problem, head_settings
 from pfl.training.networks import build_head
-from pfl.training.rounds import Federation, Problem, begin, play_round
+from pfl.training.rounds import Problem, begin
 from pfl.training.sgd import sgd
 
 CLASSES = 10
@@ -57,15 +56,15 @@ def main() -> None:
         "bare training, linear": partial(_bare, problems["FedAvg, linear"], floats)
     }
     with workers(None, 1):
-        candidates |= {name: _Method(of, begin(of)) for name, of in problems.items()}
-        single = _Method(problems["FedAvg, linear"], begin(problems["FedAvg, linear"]))
+        candidates |= {name: Method(of, begin(of)) for name, of in problems.items()}
+        single = Method(problems["FedAvg, linear"], begin(problems["FedAvg, linear"]))
         candidates["tests of the clients"] = partial(
             score_clients, single.problem, single.federation, single.run
         )
         costs: dict[str, list[float]] = {name: [] for name in candidates}
         for _ in range(options.rounds + 1):
             for name, run in candidates.items():
-                costs[name].append(_cost(run))
+                costs[name].append(processor_seconds(run))
     print(f"{options.samples} samples, {options.features} features, {options.clients} clients")
     bare = statistics.median(costs["bare training, linear"][1:])
     for name, spent in costs.items():
@@ -90,35 +89,13 @@ def _data(options: argparse.Namespace) -> FederatedData:
     label = torch.from_numpy(rng.integers(0, CLASSES, count))
     stored = torch.from_numpy(rows)
     everything = ClientData(stored, label, feature_view([stored[:5000]]))
-    numbers = torch.arange(count)
-    clients = [
-        everything.take(part) for part in numbers[: options.samples].tensor_split(options.clients)
-    ]
-    pooled = everything.take(numbers[options.samples :])
-    own = torch.arange(len(pooled)).tensor_split(options.clients)
-    nothing = everything.take(numbers[:0])
-    tests = TestData([nothing] * options.clients, pooled, own, None)
-    return FederatedData(tuple(clients), tests, CLASSES)
+    clients, tests = equal_clients(everything, options.samples, options.clients)
+    return FederatedData(clients, tests, CLASSES)
 
 
 def _problem(data: FederatedData, method: str, hidden: int, settings: dict[str, Any]) -> Problem:
     entry = {"method": method, "hidden": hidden, "learning-rate": 0.01, "settings": settings}
     return head_problem(head_settings(method, entry), TRAINING, data, torch.device("cpu"))
-
-
-@dataclass
-class _Method:
-    """A federated method that plays its next round each time it is called."""
-
-    problem: Problem
-    federation: Federation
-
-    def __call__(self) -> None:
-        self.federation, _ = play_round(self.problem, self.federation, self.run)
-
-    def run(self, function: Callable[..., object], jobs: Sequence[object]) -> object:
-        """Do the jobs here and now."""
-        return (function(self.problem, job) for job in jobs)
 
 
 def _bare(problem: Problem, floats: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -133,14 +110,6 @@ def _bare(problem: Problem, floats: Sequence[tuple[Tensor, Tensor]]) -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-
-
-def _cost(run: Callable[[], object]) -> float:
-    """Seconds of processor time."""
-    before = os.times()
-    run()
-    after = os.times()
-    return after.user - before.user + after.system - before.system
 
 
 if __name__ == "__main__":

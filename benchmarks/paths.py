@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.synthetic import STEP, samples
 from pfl.fedhip.anchored import anchored_head
 from pfl.fedhip.closed_form import Knowledge, aggregate, local_head, personalized_head
 from pfl.fedhip.moments import moments
@@ -25,17 +26,9 @@ from pfl.fedhip.selection.losses import Own, losses
 from pfl.ridge.gcv import GlobalPath, global_path
 from pfl.ridge.grid import decades
 
-STEP = 2.0**-12
 BETA = 100.0
 RHOS = decades(1.0, 1e6, 4)
 ALPHAS = decades(1e-2, 1e4, 4)
-
-
-def samples(count: int, m: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rectified random features in fixed point, sorted by label."""
-    rng = np.random.default_rng(seed)
-    rows = np.rint(np.minimum(rng.exponential(0.4, (count, m)), 6) / STEP).astype(np.int16)
-    return rows, np.sort(rng.integers(0, d, count))
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -97,10 +90,12 @@ def main() -> None:
     print(f"m={a.features} d={a.classes}, {len(RHOS)} values, best of {a.runs} runs")
     print(f"{'N_k':>6}{'':>10}{'refits':>10}{'path':>10}{'ratio':>8}")
     with threadpool_limits(1):
-        summed = moments(*samples(20_000, a.features, a.classes, 0), a.classes, STEP)
+        summed = moments(
+            *samples(20_000, a.features, a.classes, np.random.default_rng(0)), a.classes, STEP
+        )
         knowledge, shared = aggregate(summed, BETA), global_path(*summed.ridge_sums())
         for count in a.samples:
-            rows, labels = samples(count, a.features, a.classes, 1)
+            rows, labels = samples(count, a.features, a.classes, np.random.default_rng(1))
             client = Client(knowledge, shared, rows * STEP, labels)
             for name, every in PATHS.items():
                 slow = seconds(partial(client.refits, every), a.runs)

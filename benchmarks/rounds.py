@@ -12,12 +12,11 @@ Processor time is what counts, since other programs may use the machine.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +26,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from pfl.data.tensors.client_data import ClientData, TestData
+from benchmarks.federation import Method, equal_clients, processor_seconds
+from pfl.data.tensors.client_data import ClientData
 from pfl.data.tensors.pixels import PixelView
 from pfl.runtime.rng import stream
 from pfl.runtime.workers import workers
@@ -39,7 +39,7 @@ from pfl.training.methods.fedrep import fedrep
 from pfl.training.methods.local import local
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build
-from pfl.training.rounds import Federation, Problem, begin, play_round
+from pfl.training.rounds import Problem, begin
 from pfl.training.sgd import sgd
 
 CLASSES, SIDE = 10, 32
@@ -65,7 +65,7 @@ def main() -> None:
         costs: dict[str, list[float]] = {name: [] for name in candidates}
         for _ in range(options.rounds + 1):
             for name, run in candidates.items():
-                costs[name].append(_cost(run))
+                costs[name].append(processor_seconds(run))
     _print({name: spent[1:] for name, spent in costs.items()}, options)
 
 
@@ -89,38 +89,17 @@ def _problem(options: argparse.Namespace) -> Problem:
     label = torch.from_numpy(rng.integers(0, CLASSES, count))
     half = torch.full((3,), 0.5)
     everything = ClientData(torch.from_numpy(pixels), label, PixelView(half, half / 2, False))
-    rows = torch.arange(count)
-    parts = rows[: options.images].tensor_split(options.clients)
-    pooled = everything.take(rows[options.images :])
-    own = torch.arange(len(pooled)).tensor_split(options.clients)
-    nothing = everything.take(rows[:0])
-    tests = TestData([nothing] * options.clients, pooled, own, None)
-    clients = [everything.take(part) for part in parts]
+    clients, tests = equal_clients(everything, options.images, options.clients)
     model = build("lenet5", 3, SIDE, CLASSES, stream(0, "network"))
     algorithm = fedavg(model)
     return Problem(algorithm, TRAINING, model, clients, tests, torch.device("cpu"))
 
 
-@dataclass
-class _Method:
-    """A federated method that plays its next round each time it is called."""
-
-    problem: Problem
-    federation: Federation
-
-    def __call__(self) -> None:
-        self.federation, _ = play_round(self.problem, self.federation, self.run)
-
-    def run(self, function: Callable[..., object], jobs: Sequence[object]) -> object:
-        """Do the jobs here and now."""
-        return (function(self.problem, job) for job in jobs)
-
-
 def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object]]:
-    def method(make: Callable[[nn.Module], Algorithm], bf16: bool = False) -> _Method:
+    def method(make: Callable[[nn.Module], Algorithm], bf16: bool = False) -> Method:
         training = replace(problem.training, bf16=bf16)
         of = replace(problem, algorithm=make(problem.model), training=training)
-        return _Method(of, begin(of))
+        return Method(of, begin(of))
 
     single = method(local)
     single()
@@ -138,14 +117,6 @@ def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object
         "as libraries": partial(_as_libraries, problem, folder, False),
         "as libraries, default tests": partial(_as_libraries, problem, folder, True),
     }
-
-
-def _cost(run: Callable[[], object]) -> float:
-    """Seconds of processor time."""
-    before = os.times()
-    run()
-    after = os.times()
-    return after.user - before.user + after.system - before.system
 
 
 def _bare(problem: Problem) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.server_step import STEP, clients_moments
+from benchmarks.synthetic import STEP, clients_moments
 from pfl.fedhip.moments import Moments, moments, total
 from pfl.fedhip.uploads import create_uploads
 from pfl.privacy.secure_aggregation import client, server

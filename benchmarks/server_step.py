@@ -12,22 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.synthetic import STEP, clients_moments
 from pfl.fedhip.closed_form import aggregate
-from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.moments import Moments, total
 from pfl.fedhip.paper_recursion import PaperUpload, paper_upload, recursive_global_head
 from pfl.ridge.linalg import cholesky, factor
-
-STEP = 2.0**-12
-
-
-def clients_moments(samples: int, m: int, d: int, clients: int) -> list[Moments]:
-    """Moments of K clients with as many samples each of rectified random features."""
-    rng = np.random.default_rng(0)
-    sent = []
-    for _ in range(clients):
-        rows = np.rint(np.minimum(rng.exponential(0.4, (samples, m)), 6) / STEP).astype(np.int16)
-        sent.append(moments(rows, np.sort(rng.integers(0, d, samples)), d, STEP))
-    return sent
 
 
 def refined(summed: Moments, beta: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Artifacts of any size for the benchmarks: random fixed-point features dealt to clients."""
+"""Data of any size for the benchmarks: random fixed-point features, of clients or as artifacts."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from pfl.artifacts.hdf5 import create, put
 from pfl.data.partition.partition import Scheme, Settings, partition
 from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import Index, write_index
+from pfl.fedhip.moments import Moments, moments
 
 STEP = 2.0**-12
 
@@ -22,6 +23,18 @@ class Shape:
     features: int
     classes: int
     clients: int
+
+
+def samples(count: int, m: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rectified random features in fixed point, and labels in ascending order."""
+    rows = np.rint(np.minimum(rng.exponential(0.4, (count, m)), 6) / STEP).astype(np.int16)
+    return rows, np.sort(rng.integers(0, d, count))
+
+
+def clients_moments(count: int, m: int, d: int, clients: int) -> list[Moments]:
+    """Moments of K clients with ``count`` samples each."""
+    rng = np.random.default_rng(0)
+    return [moments(*samples(count, m, d, rng), d, STEP) for _ in range(clients)]
 
 
 def write_artifacts(folder: Path, shape: Shape, seed: int = 0) -> None:

@@ -9,6 +9,7 @@ so the number of workers changes nothing.
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -32,7 +33,7 @@ def workers(context: object, count: int) -> Iterator[Run]:
     Jobs start in the order given, each on the next free process, so put long ones first.
 
     Raises:
-        InputError: a worker was killed. Whatever a job raises is raised here.
+        InputError: a worker was killed or crashed. Whatever a job raises is raised here.
     """
     if count == 1:
         torch.set_num_threads(1)
@@ -53,17 +54,39 @@ def _spread(
     pool: ProcessPoolExecutor, function: Callable[[Any, Any], Any], jobs: Sequence[Any]
 ) -> Iterator[Any]:
     futures = deque(pool.submit(_call, function, job) for job in jobs)
+    processes = list(pool._processes.values())
     try:
         while futures:
             yield futures.popleft().result()
     except BrokenProcessPool as error:
-        raise InputError(
-            "A worker process was killed, most likely because memory ran out: set a smaller "
-            "batch-size or use fewer cores (taskset), and run again; finished rounds are kept."
-        ) from error
+        pool.shutdown()  # Every process has ended then, the others by SIGTERM.
+        codes = [process.exitcode or 0 for process in processes]
+        raise InputError(_end_of_worker(min(codes, key=_ENDED_BY_POOL.__contains__))) from error
     finally:
         for future in futures:  # After a failure, what has not started is not worth starting.
             future.cancel()
+
+
+_ENDED_BY_POOL = {0, -signal.SIGTERM}
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+
+
+def _end_of_worker(code: int) -> str:
+    """What a process's exit code, the negative number of a signal, says of its end."""
+    if code == -signal.SIGKILL:
+        return (
+            "A worker process was killed (SIGKILL), most likely because memory ran out: set a "
+            "smaller batch-size or use fewer cores (taskset), and run again; finished rounds are "
+            "kept."
+        )
+    how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    if -code not in _CRASHES:
+        return f"A worker process ended early ({how}): run again; finished rounds are kept."
+    return (
+        f"A worker process crashed inside a library ({how}), most likely torch "
+        f"{torch.__version__}: run again; finished rounds are kept. If it crashes again, try "
+        "another version of torch."
+    )
 
 
 _context: object = None  # of a worker process, for as long as it lives

@@ -8,7 +8,7 @@ from tests.workspace import ROOT
 
 FILES = [
     path
-    for folder in ("pfl", "stages", "benchmarks")
+    for folder in ("pfl", "stages", "benchmarks", "experiments")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"}

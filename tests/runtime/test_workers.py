@@ -1,6 +1,8 @@
 """Workers inherit their context, answer in order, pass on errors, and end with their parent."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -23,8 +25,8 @@ def refuse(context, job):
     raise InputError(f"Job {job} is refused.")
 
 
-def end(context, job):
-    os._exit(9)
+def end(context, code):
+    os._exit(code) if code > 0 else os.kill(os.getpid(), -code)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -41,9 +43,22 @@ def test_an_error_in_a_job_is_raised_here(count):
         list(run(refuse, [4, 5]))
 
 
-def test_a_worker_that_is_killed_is_told():
-    with pytest.raises(InputError, match="memory ran out"), workers(None, 2) as run:
-        list(run(end, [1]))
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-signal.SIGKILL, "was killed .SIGKILL., most likely because memory ran out"),
+        (
+            -signal.SIGSEGV,
+            rf"crashed .* .SIGSEGV., most likely torch {re.escape(torch.__version__)}:",
+        ),
+        (-signal.SIGABRT, "crashed inside a library .SIGABRT."),
+        (-signal.SIGTERM, "ended early .SIGTERM."),
+        (9, "ended early .exit code 9."),
+    ],
+)
+def test_how_a_worker_ended_is_told(code, words):
+    with pytest.raises(InputError, match=words), workers(None, 2) as run:
+        list(run(end, [code]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children")
@@ -52,7 +67,7 @@ def test_workers_end_with_their_parent():
         "import os, time\n"
         "from pfl.runtime.workers import workers\n"
         "def job(context, seconds):\n"
-        "    print(os.getpid(), flush=True); time.sleep(seconds)\n"
+        "    os.write(1, b'%d\\n' % os.getpid()); time.sleep(seconds)\n"
         "with workers(None, 2) as run:\n"
         "    list(run(job, [60, 60]))\n"
     )

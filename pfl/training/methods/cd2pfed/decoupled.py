@@ -10,6 +10,7 @@ the values of a sub-network are the joint network's values, cut.
 """
 
 import operator
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +34,10 @@ from pfl.training.methods.cd2pfed.channels import shared_length
 from pfl.training.methods.cd2pfed.tracing import Layer, Trace
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}  # by dimensions
+# On x86 processors, oneDNN (3.12, in torch 2.13 and 2.14) writes past its memory in the gradient of
+# a strided 1 × 1 convolution with fewer inputs than a register holds, 8 (AVX2) or 16 (AVX-512), in
+# the layout channels_last: github.com/uxlfoundation/oneDNN/issues/6035.
+UNSAFE_INPUTS = 16 if platform.machine() in ("x86_64", "AMD64") else 0
 # A sub-network may be given a view of the joint network's values, which it must not write to.
 OUT_OF_PLACE = {operator.iadd: operator.add, operator.imul: operator.mul}
 
@@ -152,8 +157,18 @@ def _convolve(module: Convolution, out: slice, inner: slice, x: Tensor) -> Tenso
     weight = module.weight[out, inner]
     bias = None if module.bias is None else module.bias[out]
     groups = 1 if module.groups == 1 else len(weight)  # depthwise: a group is a channel
+    stride: Any = module.stride
+    pointwise = set(module.kernel_size) == {1} and not any(module.padding)
+    if pointwise and len(x[0]) < UNSAFE_INPUTS and x.is_cpu:
+        x, stride = _subsample(x, stride), 1
     convolve = CONVOLVE[len(module.kernel_size)]
-    return convolve(x, weight, bias, module.stride, module.padding, module.dilation, groups)
+    return convolve(x, weight, bias, stride, module.padding, module.dilation, groups)
+
+
+def _subsample(x: Tensor, stride: tuple[int, ...]) -> Tensor:
+    """The positions of x (batch, channels, ...) that a strided 1 × 1 convolution reads."""
+    every: list[Any] = [slice(None, None, step) for step in stride]
+    return x[(..., *every)]
 
 
 def _map(module: nn.Linear, out: slice, inner: slice, x: Tensor) -> Tensor:

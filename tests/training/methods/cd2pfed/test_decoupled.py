@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from copy import deepcopy
 
 import pytest
@@ -11,6 +13,7 @@ from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.tracing import trace
 from pfl.training.networks import NETWORKS, Normalization, build
 from tests.nets import KINDS, drawn, generator, images, plain, residual
+from tests.workspace import ROOT
 
 kinds = st.sampled_from(sorted(KINDS))
 ratios = st.integers(1, 99).map(lambda percent: percent / 100)
@@ -82,6 +85,37 @@ def test_named_networks_run_decoupled(name):
     assert torch.equal(logits.joint, alone(batch))
     assert logits.shared.shape == logits.private.shape == (3, 4)
     assert not torch.equal(logits.shared, logits.private)
+
+
+NARROW_PROJECTION = """
+import torch
+from torch import nn
+from pfl.training.methods.cd2pfed.decoupled import decouple
+from pfl.training.methods.cd2pfed.tracing import trace
+from tests.nets import drawn, generator
+
+def gradients(dtype, layout):
+    network = drawn(nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 1, stride=2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(512, 3),
+    )).to(dtype, memory_format=layout)
+    batch = torch.randn(8, 1, 8, 8, generator=generator()).to(dtype)
+    logits = decouple(trace(network), network, 0.33)(batch)
+    return torch.autograd.grad((logits.shared + logits.private).sum(), list(network.parameters()))
+
+exact = gradients(torch.float64, torch.contiguous_format)
+for _ in range(20):
+    for found, expected in zip(gradients(torch.float32, torch.channels_last), exact, strict=True):
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * scale)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_narrow_projections_stay_within_their_memory(threads):
+    """Of 5 channels, which oneDNN's gradient of a strided 1 × 1 convolution does not bear."""
+    code = f"import torch; torch.set_num_threads({threads})\n{NARROW_PROJECTION}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
 
 
 def test_a_trace_serves_every_network_of_the_same_architecture():

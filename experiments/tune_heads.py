@@ -1,6 +1,6 @@
 """Settings of the gradient heads by validation: part of every client's training samples, no test.
 
-    python -m benchmarks.tune_heads DATA [--heads fedavg ditto …] [--rounds 20]
+    python -m experiments.tune_heads DATA [--heads fedavg ditto …] [--rounds 20]
 
 For each head, the learning rate first, then the method's own settings one after another, each takes
 the value with the best mean validation accuracy over clients, the others staying as they are. The
@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.data import read_samples
 from pfl.data.features.features import open_features
-from pfl.data.samples.clients import read_clients
-from pfl.data.samples.index import read_index
 from pfl.data.tensors.features import feature_view, load_features
 from pfl.data.tensors.federated_data import FederatedData, Holdout, federate
 from pfl.runtime.workers import workers
@@ -113,7 +112,7 @@ def _options() -> argparse.Namespace:
 
 def _read(folder: Path) -> FederatedData:
     """Training samples without the part put aside; of the test samples, nobody's own."""
-    index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+    index, held = read_samples(folder)
     with open_features(folder / "features.h5") as features:
         stored = load_features(features)
     data = federate(index, held, stored, Holdout(HELD_OUT, 0), feature_view)

@@ -1,7 +1,7 @@
 """The runs behind docs/results.md: every method on every data set, through the pipeline itself.
 
-    python -m benchmarks.results RESULTS.csv [SETTING...] [--path cifar10=FOLDER ...]
-    python -m benchmarks.results RESULTS.csv --table
+    python -m experiments.results RESULTS.csv [SETTING...] [--path cifar10=FOLDER ...]
+    python -m experiments.results RESULTS.csv --table
 
 Run it in a clone of its own: for each setting it writes `params.yaml`, runs `dvc repro compare` and
 copies `reports/comparison/comparison.csv` into RESULTS.csv, a line for each method. Settings that
@@ -21,7 +21,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from benchmarks.ledger import add, lines
+from experiments.ledger import add, lines
 
 HEADS = [
     "fedavg", "fedprox", "local", "fedavg-ft", "ditto", "apfl", "pfedme", "local-mlp", "lg-fed",

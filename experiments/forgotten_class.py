@@ -1,6 +1,6 @@
 """What the global head still knows of a class when its holders leave, one after another.
 
-`python -m benchmarks.leaving [--data data --classes 3 9 --out docs/images/forgetting.png]`
+`python -m experiments.forgotten_class [--data data --classes 3 9 --out docs/images/forgetting.png]`
 
 Needs a finished `gram`. The clients that hold samples of the class leave, those with most of them
 first, each by subtraction; β is chosen anew by GCV. Accuracy is on all test samples.
@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from threadpoolctl import threadpool_limits
 
+from experiments.data import read_samples
 from pfl.artifacts.figure import COLORS, draw
 from pfl.data.client_features.by_client import gather
 from pfl.data.features.features import open_features
-from pfl.data.samples.clients import read_clients
-from pfl.data.samples.index import Index, read_index
+from pfl.data.samples.clients import Clients
+from pfl.data.samples.index import Index
 from pfl.fedhip.membership import answer, forget
 from pfl.fedhip.moments import total
 from pfl.fedhip.uploads import open_uploads
@@ -36,19 +37,21 @@ def test_samples(folder: Path, index: Index) -> tuple[np.ndarray, np.ndarray]:
     return rows, index.label[tested]
 
 
-def accuracies(folder: Path, index: Index, wanted: int) -> Iterator[tuple[float, float, float]]:
+def accuracies(
+    folder: Path, index: Index, clients: Clients, wanted: int
+) -> Iterator[tuple[float, float, float]]:
     """Share of the class that left, accuracy on it, and on the other classes."""
     rows, label = test_samples(folder, index)
-    held = read_clients(folder / "clients.h5").train.count[:, wanted]
+    held = clients.train.count[:, wanted]
     holders = [k for k in np.argsort(-held, kind="stable").tolist() if held[k]]
     marks = np.unique(np.linspace(0, len(holders), STAGES, dtype=int))
     with open_uploads(folder / "uploads.h5") as uploads:
-        summed = total((uploads.of(k) for k in range(uploads.clients)), uploads.zero)
+        sums = total((uploads.of(k) for k in range(uploads.clients)), uploads.zero)
         for left in range(len(holders) + 1):
             if left:
-                summed = forget(summed, [uploads.of(holders[left - 1])])
+                sums = forget(sums, [uploads.of(holders[left - 1])])
             if left in marks:
-                hits = (rows @ answer(summed, None).head.astype(np.float32)).argmax(1) == label
+                hits = (rows @ answer(sums, None).head.astype(np.float32)).argmax(1) == label
                 mine = label == wanted
                 share = float(held[holders[:left]].sum() / held.sum())
                 yield share, float(hits[mine].mean()), float(hits[~mine].mean())
@@ -81,9 +84,11 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="+", default=[3, 9])
     parser.add_argument("--out", type=Path, default=Path("forgetting.png"))
     a = parser.parse_args()
-    index = read_index(a.data / "index.h5")
+    index, clients = read_samples(a.data)
     with threadpool_limits(1):  # as in the stages
-        found = {index.classes[c]: np.array([*accuracies(a.data, index, c)]) for c in a.classes}
+        found = {
+            index.classes[c]: np.array([*accuracies(a.data, index, clients, c)]) for c in a.classes
+        }
     for name, rows in found.items():
         print(f"{name}: left, accuracy on it, on the other classes")
         for row in rows:

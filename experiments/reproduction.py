@@ -1,7 +1,7 @@
 """The runs behind docs/reproduction.md: methods, settings, ablation, partitions, by many seeds.
 
-    python -m benchmarks.reproduction RESULTS.csv [STUDY...] [--seeds 0 1 2] [--processes 2]
-    python -m benchmarks.reproduction RESULTS.csv [STUDY...] --table
+    python -m experiments.reproduction RESULTS.csv [STUDY...] [--seeds 0 1 2] [--processes 2]
+    python -m experiments.reproduction RESULTS.csv [STUDY...] --table
 
 Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
 that docs/reproduction.md states: ten clients, or a hundred for the study `long`, and
@@ -26,8 +26,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from benchmarks.ledger import add, lines
-from benchmarks.studies import STUDIES, SWITCHES, Setting, ablated
+from experiments.ledger import add, lines
+from experiments.studies import STUDIES, SWITCHES, Setting, ablated
 from pfl.data.samples.clients import read_clients
 
 PROTOCOL = {

@@ -1,6 +1,6 @@
 """Accuracy against ε of differentially private sums, with all features and with fewer dimensions.
 
-    python -m benchmarks.privacy DATA FIGURE [--epsilons 0.1 0.3 1 3 10 --project 64 256 0]
+    python -m experiments.privacy DATA FIGURE [--epsilons 0.1 0.3 1 3 10 --project 64 256 0]
 
 DATA is a folder with index.h5, clients.h5 and features.h5. Every sample's features are shrunk to
 length 1, projected ones after the projection. Accuracy is the mean over clients on their own test
@@ -17,20 +17,20 @@ import numpy as np
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
+from experiments.data import read_samples, summed, tuned
 from pfl.data.client_features.by_client import by_client
 from pfl.data.client_features.feature_map import View, open_view
 from pfl.data.features.features import Features
 from pfl.data.features.fixed_point import dequantize
-from pfl.data.samples.clients import Clients, read_clients
-from pfl.data.samples.index import Index, read_index
+from pfl.data.samples.clients import Clients
+from pfl.data.samples.index import Index
 from pfl.fedhip.closed_form import Knowledge, aggregate
-from pfl.fedhip.moments import Moments, moments, total
+from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import Family, Settings
 from pfl.fedhip.selection.choice import choose, menu
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.privacy.differential.gaussian import seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
-from pfl.ridge.gcv import choose_beta, global_path
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
@@ -58,18 +58,16 @@ class Federation:
 
 
 def load(features: Features, index: Index, clients: Clients) -> Federation:
-    """Read a view of the features once."""
-    classes = len(index.classes)
-    parts, sums = [], []
-    for held in (clients.train, clients.test):
-        part = []
-        for own in by_client(features, index, held):
-            if held is clients.train:
-                sums.append(moments(own.rows, own.labels, classes, features.step))
-            rows = dequantize(own.rows, features.step).astype(np.float32)
-            part.append((rows, own.labels))
-        parts.append(part)
-    return Federation(*parts, total(sums, Moments.zero(features.m, classes, features.step)))
+    """Read a view of the features."""
+    train, test = (
+        [
+            (dequantize(own.rows, features.step).astype(np.float32), own.labels)
+            for own in by_client(features, index, held)
+        ]
+        for held in (clients.train, clients.test)
+    )
+    zero = Moments.zero(features.m, len(index.classes), features.step)
+    return Federation(train, test, summed(by_client(features, index, clients.train), zero))
 
 
 def personal(federation: Federation, sums: Moments, knowledge: Knowledge) -> tuple[float, float]:
@@ -99,7 +97,7 @@ def measure(
             if seed == 0:
                 own = personal(federation, released.sums, knowledge)
         found.append((float(np.mean(shared)), *own))
-    exact = aggregate(federation.sums, choose_beta(global_path(*federation.sums.ridge_sums())))
+    exact = tuned(federation.sums)
     shared_exact = federation.accuracy([exact.head] * len(federation.test))
     return [*found, (shared_exact, *personal(federation, federation.sums, exact))]
 
@@ -139,7 +137,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     a = parser.parse_args()
     keep_memory()
-    index, clients = read_index(a.data / "index.h5"), read_clients(a.data / "clients.h5")
+    index, clients = read_samples(a.data)
     found = {}
     print("| dimensions | ε |", " | ".join(KINDS), "|\n|---:" + "|---:" * (len(KINDS) + 1) + "|")
     with threadpool_limits(1):

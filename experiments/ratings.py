@@ -1,6 +1,6 @@
 """Made-up users who score real images, each by a taste of its own, in FLICKR-AES's layout.
 
-    python -m benchmarks.ratings DATA.npz FOLDER [--users 30 --images 3000 --raters 5]
+    python -m experiments.ratings DATA.npz FOLDER [--users 30 --images 3000 --raters 5]
 
 DATA.npz holds x_train and y_train, as `prepare.dataset: npz` reads them. Each of the images, drawn
 at random, is rated by as many users as ``--raters`` says. A user's taste is a direction over the

@@ -1,6 +1,6 @@
 """Accuracy, time and memory of gram to evaluate through views of the same cached features.
 
-    python -m benchmarks.views DATA [--lift 0 2048 4096 --project 0]
+    python -m experiments.views DATA [--lift 0 2048 4096 --project 0]
 
 DATA is a folder with index.h5, clients.h5 and features.h5. Each stage runs as its own process, as
 in the pipeline, with the other parameters of params.yaml; seconds are those of all four stages,

@@ -1,6 +1,6 @@
 """A client leaves: `pfl forget` against aggregating everybody else again, in one run.
 
-`python -m benchmarks.forget [--clients 100 1000 --features 768 --classes 100]`
+`python -m benchmarks.subtraction [--clients 100 1000 --features 768 --classes 100]`
 
 Both start from files on disk and end with the same `server.h5`, synced to disk. The uploads are of
 random features; a few different clients, each many times. One BLAS thread. Medians of runs in turn.
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.server_step import STEP, clients_moments
+from benchmarks.synthetic import STEP, clients_moments
 from pfl.cli.commands.membership import forget, upload
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.uploads import create_uploads

@@ -1,6 +1,6 @@
 """The automatic choice against the best fixed settings, from the artifacts of a finished run.
 
-    python -m benchmarks.selection DATA [DATA ...] [--hold-out 0.25 --seeds 0 1 2]
+    python -m experiments.selection DATA [DATA ...] [--hold-out 0.25 --seeds 0 1 2]
 
 Each DATA is a folder with index.h5, clients.h5 and features.h5. Without ``--hold-out``, accuracy is
 that on the clients' test samples. With it, that share of every client's training samples is set
@@ -19,18 +19,17 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from experiments.data import read_samples, summed, tuned
 from pfl.data.client_features.by_client import ClientSamples, by_client
 from pfl.data.features.features import Features, open_features
 from pfl.data.features.fixed_point import dequantize
-from pfl.data.samples.clients import Deal, deal, read_clients
-from pfl.data.samples.index import Index, read_index
-from pfl.fedhip.closed_form import aggregate
-from pfl.fedhip.moments import Moments, moments, total
+from pfl.data.samples.clients import Deal, deal
+from pfl.data.samples.index import Index
+from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import Candidate, Family, Settings, eligible
 from pfl.fedhip.selection.choice import Menu, menu
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.selection.losses import Own, losses
-from pfl.ridge.gcv import choose_beta, global_path
 from pfl.ridge.smoother import Smoother, smoother
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
@@ -65,7 +64,7 @@ class Measured:
 
 def parts(folder: Path, hold_out: float, seed: int) -> tuple[Index, Deal, Deal]:
     """The samples to learn from and those to be tested on."""
-    index, clients = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+    index, clients = read_samples(folder)
     if not hold_out:
         return index, clients.train, clients.test
     held = clients.train
@@ -96,16 +95,10 @@ def measure(folder: Path, hold_out: float, seed: int) -> Measured:
 
 def prepared(index: Index, train: Deal, features: Features) -> Menu:
     """The server's answer, its beta by GCV, with every parameter left open."""
-    classes = len(index.classes)
-    zero = Moments.zero(features.m, classes, features.step)
-    clients = by_client(features, index, train)
-    sent = in_order(
-        lambda own: moments(own.rows, own.labels, classes, features.step), clients, cores()
-    )
-    summed = total(sent, zero)
-    knowledge = aggregate(summed, choose_beta(global_path(*summed.ridge_sums())))
+    zero = Moments.zero(features.m, len(index.classes), features.step)
+    sums = summed(by_client(features, index, train), zero)
     settings = Settings(Family.AUTO, None, None, None)
-    return menu(summed, knowledge, settings, Criterion.MARGIN)
+    return menu(sums, tuned(sums), settings, Criterion.MARGIN)
 
 
 def one_client(

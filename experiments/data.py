@@ -1,0 +1,30 @@
+"""What studies read of a finished run: samples, clients, sums, and the server's answer to them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pfl.data.client_features.by_client import ClientSamples
+from pfl.data.samples.clients import Clients, read_clients
+from pfl.data.samples.index import Index, read_index
+from pfl.fedhip.closed_form import Knowledge, aggregate
+from pfl.fedhip.moments import Moments, moments, total
+from pfl.ridge.gcv import choose_beta, global_path
+from pfl.runtime.machine import cores
+from pfl.runtime.parallel import in_order
+
+
+def read_samples(folder: Path) -> tuple[Index, Clients]:
+    """The samples of a run, and who holds which of them."""
+    return read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+
+
+def summed(clients: Iterable[ClientSamples], zero: Moments) -> Moments:
+    """Sums over clients, which are computed on all cores; ``zero`` has their sizes."""
+    classes = len(zero.count)
+    sent = in_order(lambda own: moments(own.rows, own.labels, classes, zero.step), clients, cores())
+    return total(sent, zero)
+
+
+def tuned(sums: Moments) -> Knowledge:
+    """The server's answer, its β by generalized cross-validation."""
+    return aggregate(sums, choose_beta(global_path(*sums.ridge_sums())))
