@@ -99,7 +99,7 @@ def _values(kind: Any, option: Any) -> str:
     if issubclass(kind, Enum):
         return ", ".join(str(member.value) for member in kind)
     if option.min is None and option.max is None:
-        return {int: "whole number", float: "number"}.get(kind, "")
+        return option.metavar or {int: "whole number", float: "number"}.get(kind, "")
     low = "" if option.min is None else f"{option.min:g} ≤ "
     # The largest seed is a limit of the file format and tells nobody anything.
     high = "" if option.max is None or option.max > 1e15 else f" ≤ {option.max:g}"
