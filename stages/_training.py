@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from pfl.runtime.values import Device, Precision
 from pfl.training.settings import SETTINGS
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pfl.data.samples.clients import Clients
     from pfl.training.problem import LocalProblem
 
-Option = typer.Option
-
 
 def _setting(key: str, meaning: str) -> Any:
     """The flag of a setting that is checked where :class:`Training` is made, with its range."""
@@ -26,10 +24,12 @@ def _setting(key: str, meaning: str) -> Any:
 
 
 TrainingSeed = Annotated[
-    int, Option(min=0, max=LARGEST_SEED, help="Of weights, batches, participants, validation part.")
+    int,
+    Option(min=0, max=LARGEST_SEED, help="Of weights, batches, participants, validation part."),
 ]
 MethodSection = Annotated[
-    str, Option(help="FILE:SECTION of a YAML file that has the settings of this method alone.")
+    str,
+    Option(help="FILE:SECTION of a YAML file that has the settings of this method alone."),
 ]
 Rounds = Annotated[int, _setting("rounds", "Federated rounds T.")]
 Epochs = Annotated[int, _setting("epochs", "Passes over a client's data in one round.")]

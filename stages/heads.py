@@ -3,33 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pfl.runtime.values import Precision
-from pfl.training.settings import Training
+import typer
+
+import stages._training as flags
 from stages._run import run
 from stages._section import read_section
-from stages._training import (
-    BatchSize,
-    ClientDropout,
-    DeviceFlag,
-    Epochs,
-    EvaluateEvery,
-    Fraction,
-    Input,
-    LearningRateDecay,
-    MethodSection,
-    Models,
-    Momentum,
-    Nesterov,
-    Option,
-    Places,
-    Report,
-    Rounds,
-    Scratch,
-    TrainingSeed,
-    ValidationFraction,
-    WeightDecay,
-    train_and_report,
-)
 from stages._view import Lift, Norm, Project, view
 from stages._view import Seed as ViewSeed
 
@@ -38,17 +16,18 @@ if TYPE_CHECKING:
     from pfl.data.samples.clients import Clients
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
-Head = Annotated[str, Option(help="Name of the head, an entry of the section heads.")]
+Head = Annotated[str, typer.Option(help="Name of the head, an entry of the section heads.")]
 
 
 def heads(
-    head: Head, run_seed: TrainingSeed, settings: MethodSection, features: Input, index: Input,
-    clients_file: Input, report: Report, out: Models, rounds: Rounds, epochs: Epochs,
-    batch_size: BatchSize, learning_rate_decay: LearningRateDecay, momentum: Momentum,
-    nesterov: Nesterov, weight_decay: WeightDecay, fraction: Fraction,
-    client_dropout: ClientDropout, validation_fraction: ValidationFraction,
-    evaluate_every: EvaluateEvery, device: DeviceFlag, project: Project, lift: Lift, norm: Norm,
-    seed: ViewSeed, scratch: Scratch = Path(".scratch"),
+    head: Head, run_seed: flags.TrainingSeed, settings: flags.MethodSection,
+    features: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
+    out: flags.Models, rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
+    learning_rate_decay: flags.LearningRateDecay, momentum: flags.Momentum,
+    nesterov: flags.Nesterov, weight_decay: flags.WeightDecay, fraction: flags.Fraction,
+    client_dropout: flags.ClientDropout, validation_fraction: flags.ValidationFraction,
+    evaluate_every: flags.EvaluateEvery, device: flags.DeviceFlag, project: Project, lift: Lift,
+    norm: Norm, seed: ViewSeed, scratch: flags.Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' heads in federated rounds and test them after the last one.
 
@@ -56,26 +35,26 @@ def heads(
     goes on after its last finished round; the result is the same to the byte.
     """
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
-    from pfl.training.methods.heads import head_problem, head_settings
+    from pfl.training.methods.heads import head_problem, head_settings, head_training
     from pfl.training.problem import holdout
 
     values = read_section(settings)
     chosen = head_settings(head, values)
-    training = Training.of("head-rounds", run_seed, {
+    training = head_training(chosen, run_seed, {
         "rounds": rounds, "epochs": epochs, "batch-size": batch_size,
-        "learning-rate": chosen.learning_rate, "learning-rate-decay": learning_rate_decay,
-        "momentum": momentum, "nesterov": nesterov, "weight-decay": weight_decay,
-        "fraction": fraction, "client-dropout": client_dropout,
+        "learning-rate-decay": learning_rate_decay, "momentum": momentum, "nesterov": nesterov,
+        "weight-decay": weight_decay, "fraction": fraction, "client-dropout": client_dropout,
         "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
-        "precision": Precision.fp32, "device": device,
-    }, rate_section=f"heads.{head}")  # fmt: skip
+        "device": device,
+    })  # fmt: skip
     kept, seen = holdout(training), view(project, lift, norm, seed)
     owners, data = _load(features, seen, index, clients_file, kept)
     problem = head_problem(chosen, training, data)
     facts = {"head": head, "settings": values, "evaluate-every": evaluate_every,
              "training": training.facts, "holdout": kept.facts, **seen.facts}  # fmt: skip
     inputs = (features, index, clients_file)
-    train_and_report(problem, owners, facts, Places("heads", scratch, inputs, report, out))
+    places = flags.Places("heads", scratch, inputs, report, out)
+    flags.train_and_report(problem, owners, facts, places)
 
 
 def _load(

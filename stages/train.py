@@ -4,55 +4,35 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+import stages._training as flags
 from pfl.runtime.values import whole_or_auto
 from pfl.training.settings import Training
 from stages._run import run
 from stages._section import read_section
-from stages._training import (
-    BatchSize,
-    ClientDropout,
-    DeviceFlag,
-    Epochs,
-    EvaluateEvery,
-    Fraction,
-    Input,
-    LearningRate,
-    LearningRateDecay,
-    MethodSection,
-    Models,
-    Momentum,
-    Nesterov,
-    Option,
-    Places,
-    PrecisionFlag,
-    Report,
-    Rounds,
-    Scratch,
-    TrainingSeed,
-    ValidationFraction,
-    WeightDecay,
-    train_and_report,
-)  # fmt: skip
 
 if TYPE_CHECKING:
     from pfl.data.samples.clients import Clients
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
-Method = Annotated[str, Option(help="Name of the method.")]
-Network = Annotated[str, Option(help="lenet5, resnet18, resnet34, resnet20 or resnet32.")]
-ImageSize = Annotated[str, Option(help="Side of the images, pixels, or auto: as they are.")]
-Augment = Annotated[bool, Option(help="Random crops and mirroring of training images.")]
+Method = Annotated[str, typer.Option(help="Name of the method.")]
+Network = Annotated[str, typer.Option(help="lenet5, resnet18, resnet34, resnet20 or resnet32.")]
+ImageSize = Annotated[str, typer.Option(help="Side of the images, pixels, or auto: as they are.")]
+Augment = Annotated[bool, typer.Option(help="Random crops and mirroring of training images.")]
 
 
 def train(
-    method: Method, seed: TrainingSeed, settings: MethodSection, images: Input, index: Input,
-    clients_file: Input, report: Report, out: Models, network: Network, image_size: ImageSize,
-    augment: Augment, rounds: Rounds, epochs: Epochs, batch_size: BatchSize,
-    learning_rate: LearningRate, learning_rate_decay: LearningRateDecay, momentum: Momentum,
-    nesterov: Nesterov, weight_decay: WeightDecay, fraction: Fraction,
-    client_dropout: ClientDropout, validation_fraction: ValidationFraction,
-    evaluate_every: EvaluateEvery, precision: PrecisionFlag, device: DeviceFlag,
-    scratch: Scratch = Path(".scratch"),
+    method: Method, seed: flags.TrainingSeed, settings: flags.MethodSection,
+    images: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
+    out: flags.Models, network: Network, image_size: ImageSize, augment: Augment,
+    rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
+    learning_rate: flags.LearningRate, learning_rate_decay: flags.LearningRateDecay,
+    momentum: flags.Momentum, nesterov: flags.Nesterov, weight_decay: flags.WeightDecay,
+    fraction: flags.Fraction, client_dropout: flags.ClientDropout,
+    validation_fraction: flags.ValidationFraction, evaluate_every: flags.EvaluateEvery,
+    precision: flags.PrecisionFlag, device: flags.DeviceFlag,
+    scratch: flags.Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' models in federated rounds and test them after the last one.
 
@@ -85,7 +65,8 @@ def train(
              "augment": augment, "evaluate-every": evaluate_every, "training": training.facts,
              "holdout": kept.facts}  # fmt: skip
     inputs = (images, index, clients_file)
-    train_and_report(problem, owners, facts, Places("train", scratch, inputs, report, out))
+    places = flags.Places("train", scratch, inputs, report, out)
+    flags.train_and_report(problem, owners, facts, places)
 
 
 def _load(

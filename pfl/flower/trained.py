@@ -5,7 +5,7 @@ samples: a client has its own alone, and the server knows only how many each cli
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -48,13 +48,9 @@ class Trained:
         """The method for this network."""
         return make_algorithm(self.method, model, self.values, f"train.{self.method}")
 
-    def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold, and :func:`from_dict` reads."""
-        return asdict(self)
-
 
 def from_dict(values: Mapping[str, Any]) -> Trained:
-    """Inverse of :meth:`Trained.to_dict`."""
+    """Inverse of ``asdict``."""
     fields = values["training"]
     by_key = {name.replace("_", "-"): value for name, value in fields.items()}
     training = Training.of(fields["section"], fields["seed"], by_key)

@@ -8,7 +8,7 @@ averaging are therefore the pipeline's own, and a client's private weights are i
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any
 
@@ -57,7 +57,7 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     method = trained(sections, settings.method, settings.seed)
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
-    greeting = RecordDict({TOLD: ConfigRecord({"trained": to_json(method.to_dict())})})
+    greeting = RecordDict({TOLD: ConfigRecord({"trained": to_json(asdict(method))})})
     hellos = greet(net, dict.fromkeys(nodes, greeting), IMAGES, settings.fingerprint)
     common = _common(hellos)
     problem = _problem(method, hellos, common, len(net.classes))
@@ -168,7 +168,7 @@ class _Away:
         if not places:
             return {}
         shared = tensor_record(places[0].shared)
-        texts = {"trained": to_json(self.method.to_dict()), "common": to_json(self.common)}
+        texts = {"trained": to_json(asdict(self.method)), "common": to_json(self.common)}
         return {
             self.nodes[place.client]: RecordDict(
                 {

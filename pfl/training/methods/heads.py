@@ -13,7 +13,7 @@ from torch import nn
 
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.runtime.values import checked
+from pfl.runtime.values import Precision, checked
 from pfl.training.algorithm import Algorithm
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build_head
@@ -57,6 +57,16 @@ def head_settings(name: str, values: Mapping[str, Any]) -> HeadSettings:
     if not isinstance(settings, Mapping):
         raise InputError(f"heads.{name}.settings is {settings}: write names with values, or {{}}.")
     return HeadSettings(name, str(method), hidden, rate, settings)
+
+
+def head_training(head: HeadSettings, seed: int, values: Mapping[str, object]) -> Training:
+    """How it is trained: section ``head-rounds``, with the learning rate of the entry.
+
+    Raises:
+        InputError: a value is missing, of another kind or out of its range.
+    """
+    own = {"learning-rate": head.learning_rate, "precision": Precision.fp32}
+    return Training.of("head-rounds", seed, {**values, **own}, f"heads.{head.name}")
 
 
 def head_problem(head: HeadSettings, training: Training, data: FederatedData) -> LocalProblem:

@@ -12,10 +12,9 @@ from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.data.tensors.features import feature_view
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.methods.heads import head_problem, head_settings, head_training
 from pfl.training.methods.registry import METHODS
 from pfl.training.networks import build_head
-from pfl.training.settings import Training
 from tests.federations import CLASSES, SIZES, equal, generator, play, same, training
 from tests.workspace import ROOT
 
@@ -53,9 +52,7 @@ def problem(method, hidden=0, rate=0.05, settings=None, **changes):
 def made(entry, name="mine", **changes):
     chosen = head_settings(name, entry)
     values = {key.replace("_", "-"): value for key, value in vars(training(**changes)).items()}
-    values["learning-rate"] = chosen.learning_rate
-    of = Training.of("head-rounds", values["seed"], values, f"heads.{name}")
-    return head_problem(chosen, of, data())
+    return head_problem(chosen, head_training(chosen, 0, values), data())
 
 
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - NOT_ON_FEATURES))
