@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,25 +56,6 @@ Report = Annotated[Path, Option(help="Output folder: rounds.csv, per_client.csv,
 Models = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where a run works and what it writes.
-
-    Attributes:
-        stage: that it belongs to.
-        scratch: folder for unfinished work.
-        inputs: files that it reads.
-        report: output folder of tables.
-        out: output file of the final state.
-    """
-
-    stage: str
-    scratch: Path
-    inputs: tuple[Path, ...]
-    report: Path
-    out: Path
-
-
 def _work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str) -> str:
     """Name of this piece of work: whatever may change a bit of the result is in it."""
     from importlib.metadata import version
@@ -89,24 +69,28 @@ def _work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str
 
 
 def train_and_report(
-    problem: "LocalProblem", owners: "Clients", facts: dict[str, Any], places: Places
-) -> None:
-    """Play all rounds in scratch, then write what is to be kept."""
+    problem: "LocalProblem", owners: "Clients", facts: dict[str, Any], inputs: tuple[Path, ...],
+    report: Path, out: Path, scratch: Path, stage: str,
+) -> None:  # fmt: skip
+    """Play all rounds in scratch, then write the tables to ``report`` and the state to ``out``.
+
+    ``facts`` are what the state's file tells; with the content of ``inputs`` they name the work.
+    """
     from pfl.artifacts.files import write_text
     from pfl.runtime.machine import cores
-    from pfl.runtime.scratch import scratch
+    from pfl.runtime.scratch import scratch as locked_scratch
     from pfl.training.checkpoint import save_federation
     from pfl.training.report import clients_csv, metrics, rounds_csv
     from pfl.training.run import train_and_test
 
-    key = _work_key(facts, places.inputs, problem.device.type)
-    name = f"{places.stage}-{problem.algorithm.name}-{problem.training.seed}"
+    key = _work_key(facts, inputs, problem.device.type)
+    name = f"{stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1
-    with scratch(places.scratch, name, key) as folder:
+    with locked_scratch(scratch, name, key) as folder:
         result = train_and_test(problem, folder, processes)
         numbers = metrics(problem, result) | {"settings": facts["settings"]}
-        write_text(places.report / "rounds.csv", rounds_csv(result.history))
-        write_text(places.report / "per_client.csv", clients_csv(problem, owners, result))
+        write_text(report / "rounds.csv", rounds_csv(result.history))
+        write_text(report / "per_client.csv", clients_csv(problem, owners, result))
         text = json.dumps(numbers, indent=2, allow_nan=False)
-        write_text(places.report / "metrics.json", text + "\n")
-        save_federation(places.out, result.federation, facts)
+        write_text(report / "metrics.json", text + "\n")
+        save_federation(out, result.federation, facts)

@@ -47,18 +47,17 @@ def heads(
         "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
         "device": device,
     })  # fmt: skip
-    kept, seen = holdout(training), view(project, lift, norm, seed)
-    owners, data = _load(features, seen, index, clients_file, kept)
+    kept, chosen_view = holdout(training), view(project, lift, norm, seed)
+    owners, data = _load(features, chosen_view, index, clients_file, kept)
     problem = head_problem(chosen, training, data)
     facts = {"head": head, "settings": values, "evaluate-every": evaluate_every,
-             "training": training.facts, "holdout": kept.facts, **seen.facts}  # fmt: skip
+             "training": training.facts, "holdout": kept.facts, **chosen_view.facts}  # fmt: skip
     inputs = (features, index, clients_file)
-    places = flags.Places("heads", scratch, inputs, report, out)
-    flags.train_and_report(problem, owners, facts, places)
+    flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "heads")
 
 
 def _load(
-    features: Path, seen: "View", index: Path, clients_file: Path, holdout: "Holdout"
+    features: Path, through: "View", index: Path, clients_file: Path, holdout: "Holdout"
 ) -> "tuple[Clients, FederatedData]":
     """All features in memory, and who has which."""
     from pfl.data.client_features.by_client import check_same_run
@@ -69,7 +68,7 @@ def _load(
     from pfl.data.tensors.federated_data import federate
 
     samples, owners = read_index(index), read_clients(clients_file)
-    with open_view(features, seen) as opened:
+    with open_view(features, through) as opened:
         check_same_run(opened, samples, owners.train)
         stored = load_features(opened)
     return owners, federate(samples, owners, stored, holdout, feature_view)

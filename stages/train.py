@@ -65,8 +65,7 @@ def train(
              "augment": augment, "evaluate-every": evaluate_every, "training": training.facts,
              "holdout": kept.facts}  # fmt: skip
     inputs = (images, index, clients_file)
-    places = flags.Places("train", scratch, inputs, report, out)
-    flags.train_and_report(problem, owners, facts, places)
+    flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "train")
 
 
 def _load(

@@ -38,7 +38,7 @@ def rounds_csv(history: list[Row]) -> str:
     return csv_text(names, ([row.get(name, math.nan) for name in names] for row in history))
 
 
-def clients_csv(problem: LocalProblem, held: Clients, result: Result) -> str:
+def clients_csv(problem: LocalProblem, owners: Clients, result: Result) -> str:
     """One line a client: sizes, and its model's accuracy after the last round."""
     tests, scores = problem.tests, result.scores
     columns = {
@@ -46,7 +46,7 @@ def clients_csv(problem: LocalProblem, held: Clients, result: Result) -> str:
         "train": problem.sizes,
         "validation": [len(data) for data in tests.validation],
         "test": [len(rows) for rows in tests.own],
-        "classes": (held.train.count > 0).sum(1).tolist(),
+        "classes": (owners.train.count > 0).sum(1).tolist(),
         "validation-accuracy": scores.clients.validation.tolist(),
         LOCAL_TEST: scores.clients.own.tolist(),
         GLOBAL_TEST: scores.pooled.tolist(),

@@ -70,7 +70,7 @@ class FederatedData:
 
 def federate(
     index: Index,
-    held: Clients,
+    owners: Clients,
     stored: Shaped[Tensor, "images ..."],
     holdout: Holdout,
     view_of: ViewOf,
@@ -85,8 +85,8 @@ def federate(
     Raises:
         InputError: nobody has training samples, or there are no test samples.
     """
-    training, validation = _parts(held, holdout)
-    test = np.flatnonzero(common_test(index, held))
+    training, validation = _parts(owners, holdout)
+    test = np.flatnonzero(common_test(index, owners))
     if not any(len(rows) for rows in training) or not len(test):
         what = "test" if any(len(rows) for rows in training) else "training"
         raise InputError(
@@ -98,14 +98,14 @@ def federate(
     label = torch.from_numpy(index.label.astype(np.int64))
     shared = None if index.image is None else torch.from_numpy(index.image.astype(np.int64))
     everything = ClientData(stored, label, view, shared)
-    own = map(held.test.of, range(held.test.clients))
+    own = map(owners.test.of, range(owners.test.clients))
     return FederatedData(
         {client: _take(everything, rows) for client, rows in enumerate(training)},
         TestData(
             validation=tuple(_take(everything, rows) for rows in validation),
             pooled=_take(everything, test),
             own=tuple(torch.from_numpy(np.searchsorted(test, rows)) for rows in own),
-            external=_take(everything, held.external) if len(held.external) else None,
+            external=_take(everything, owners.external) if len(owners.external) else None,
         ),
         len(index.classes),
     )
@@ -115,11 +115,11 @@ def _take(everything: ClientData, rows: Int[np.ndarray, " m"]) -> ClientData:
     return everything.take(torch.from_numpy(rows))
 
 
-def _parts(held: Clients, holdout: Holdout) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _parts(owners: Clients, holdout: Holdout) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Training and validation samples of each client, in ascending order."""
     training, validation = [], []
-    for client in range(held.train.clients):
-        rows = np.sort(held.train.of(client))
+    for client in range(owners.train.clients):
+        rows = np.sort(owners.train.of(client))
         generator = stream(holdout.seed, "validation", client)
         order = torch.randperm(len(rows), generator=generator).numpy()
         cut = math.floor(portion(len(rows), holdout.validation_fraction))

@@ -1,8 +1,6 @@
 """The methods by name, and their settings as ``params.yaml`` has them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -24,41 +22,23 @@ from pfl.training.methods.local import local
 from pfl.training.methods.pfedme import pfedme
 from pfl.training.settings import SettingError
 
-
-@dataclass(frozen=True)
-class Method:
-    """How a method is made.
-
-    Attributes:
-        schema: a callable whose annotated arguments, but for ``model``, are the settings.
-        make: (model, settings by argument name) -> the algorithm.
-    """
-
-    schema: Callable[..., Any]
-    make: Callable[[nn.Module, dict[str, Any]], Algorithm]
-
-
-def _baseline(function: Callable[..., Algorithm]) -> Method:
-    return Method(function, lambda model, settings: function(model, **settings))
-
-
-METHODS = {
-    "cd2-pfed": Method(
-        CD2Settings, lambda model, settings: cd2_pfed(model, CD2Settings(**settings))
-    ),
-    "fedavg": _baseline(fedavg),
-    "local": _baseline(local),
-    "fedper": _baseline(fedper),
-    "lg-fed": _baseline(lg_fed),
-    "fedrep": _baseline(fedrep),
-    "fedbn": _baseline(fedbn),
-    "fedprox": _baseline(fedprox),
-    "ditto": _baseline(ditto),
-    "fedavg-ft": _baseline(fedavg_ft),
-    "fedbabu": _baseline(fedbabu),
-    "apfl": _baseline(apfl),
-    "pfedme": _baseline(pfedme),
+# Each takes the network and its settings: by name, or the one that has many as a record of them.
+METHODS: dict[str, Callable[..., Algorithm]] = {
+    "cd2-pfed": cd2_pfed,
+    "fedavg": fedavg,
+    "local": local,
+    "fedper": fedper,
+    "lg-fed": lg_fed,
+    "fedrep": fedrep,
+    "fedbn": fedbn,
+    "fedprox": fedprox,
+    "ditto": ditto,
+    "fedavg-ft": fedavg_ft,
+    "fedbabu": fedbabu,
+    "apfl": apfl,
+    "pfedme": pfedme,
 }
+RECORDS: dict[str, Callable[..., object]] = {"cd2-pfed": CD2Settings}
 
 
 def make_algorithm(
@@ -80,8 +60,8 @@ def make_algorithm(
         raise InputError(
             f"There is no method '{name}' (section {section}): choose from {', '.join(METHODS)}."
         )
-    method = METHODS[name]
-    known = annotated(method.schema, "model", "return")
+    method, record = METHODS[name], RECORDS.get(name)
+    known = annotated(record or method, "model", "return")
     missing, unknown = known.keys() - settings.keys(), settings.keys() - known.keys()
     if missing or unknown:
         wrong = [f"lacks {', '.join(sorted(missing))}"] if missing else []
@@ -94,6 +74,6 @@ def make_algorithm(
     for key, (kind, within) in known.items():
         values[key.replace("-", "_")] = checked(f"{section}.{key}", settings[key], kind, within)
     try:
-        return method.make(model, values)
+        return method(model, record(**values)) if record else method(model, **values)
     except SettingError as error:
         raise InputError(f"{section}.{error}") from error
