@@ -62,7 +62,7 @@ def train_and_test(problem: LocalProblem, folder: Path, processes: int) -> Resul
 
 
 def _log_time(rounds: int, seconds: float) -> None:
-    """Tell how long it took; not in the reports, whose bytes only depend on what was computed."""
+    """Log how long it took; in the reports it would give equal runs different bytes."""
     if rounds:
         log.info("%d rounds in %.1f s, %.2f s a round.", rounds, seconds, seconds / rounds)
 
@@ -78,7 +78,7 @@ def _resume(problem: LocalProblem, path: Path) -> tuple[Federation, list[Row]]:
         return begin(problem), []
     try:
         federation, facts = load_federation(path)
-    except InputError as error:  # It may be made again, and must not be believed.
+    except InputError as error:  # Rather made again than believed.
         log.warning("The rounds kept so far cannot be used, all are played again: %s", error)
         return begin(problem), []
     log.info("Going on: %d of %d rounds were finished before.", federation.round,
