@@ -1,13 +1,16 @@
 """Made-up federations whose rounds are timed: clients of equal size, one call a round."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from pfl.data.tensors.client_data import ClientData, TestData
-from pfl.training.rounds import Federation, Problem, play_round
+from pfl.runtime.workers import Request
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import Federation, play_round
 
 
 def equal_clients(
@@ -26,16 +29,16 @@ def equal_clients(
 class Method:
     """A federated method that plays its next round each time it is called."""
 
-    problem: Problem
+    problem: LocalProblem
     federation: Federation
 
     def __call__(self) -> None:
         """Play the next round."""
         self.federation, _ = play_round(self.problem, self.federation, self.run)
 
-    def run(self, function: Callable[..., object], jobs: Sequence[object]) -> object:
-        """Do the jobs here and now."""
-        return (function(self.problem, job) for job in jobs)
+    def run(self, requests: Sequence[Request[Any]]) -> Iterator[Any]:
+        """Perform the requests here and now."""
+        return (request.perform(self.problem) for request in requests)
 
 
 def processor_seconds(run: Callable[[], object]) -> float:

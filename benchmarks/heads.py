@@ -25,18 +25,19 @@ from pfl.data.tensors.features import feature_view
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.runtime.rng import stream
 from pfl.runtime.workers import workers
-from pfl.training.algorithm import Training
 from pfl.training.evaluation import score_clients
-from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.methods.heads import head_problem, head_settings, head_training
 from pfl.training.networks import build_head
-from pfl.training.rounds import Problem, begin
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import begin
 from pfl.training.sgd import sgd
 
 CLASSES = 10
-TRAINING = Training(
-    seed=0, rounds=50, epochs=1, batch_size=128, lr=0.0, lr_decay=1.0, momentum=0.9, nesterov=True,
-    weight_decay=5e-4, fraction=1.0, client_dropout=0.0, bf16=False,
-)  # fmt: skip
+HEAD_ROUNDS = {
+    "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate-decay": 1.0, "momentum": 0.9,
+    "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0, "client-dropout": 0.0,
+    "validation-fraction": 0.0, "evaluate-every": 50, "device": "cpu",
+}  # fmt: skip
 HEADS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "FedAvg, linear": ("fedavg", 0, {}),
     "Ditto, linear": ("ditto", 0, {"attraction": 0.1}),
@@ -51,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = _data(options)
     problems = {name: _problem(data, *head) for name, head in HEADS.items()}
-    floats = [(client.view(client.stored), client.label) for client in data.clients]
+    floats = [(client.view(client.stored), client.label) for client in data.clients.values()]
     candidates: dict[str, Callable[[], object]] = {
         "bare training, linear": partial(_bare, problems["FedAvg, linear"], floats)
     }
@@ -90,15 +91,18 @@ def _data(options: argparse.Namespace) -> FederatedData:
     stored = torch.from_numpy(rows)
     everything = ClientData(stored, label, feature_view([stored[:5000]]))
     clients, tests = equal_clients(everything, options.samples, options.clients)
-    return FederatedData(clients, tests, CLASSES)
+    return FederatedData(dict(enumerate(clients)), tests, CLASSES)
 
 
-def _problem(data: FederatedData, method: str, hidden: int, settings: dict[str, Any]) -> Problem:
+def _problem(
+    data: FederatedData, method: str, hidden: int, settings: dict[str, Any]
+) -> LocalProblem:
     entry = {"method": method, "hidden": hidden, "learning-rate": 0.01, "settings": settings}
-    return head_problem(head_settings(method, entry), TRAINING, data, torch.device("cpu"))
+    head = head_settings(method, entry)
+    return head_problem(head, head_training(head, 0, HEAD_ROUNDS), data)
 
 
-def _bare(problem: Problem, floats: Sequence[tuple[Tensor, Tensor]]) -> None:
+def _bare(problem: LocalProblem, floats: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Train a linear head on each client's floats, and nothing else."""
     context = problem.context(1, {})
     for number, (rows, label) in enumerate(floats):

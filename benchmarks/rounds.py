@@ -30,8 +30,9 @@ from benchmarks.federation import Method, equal_clients, processor_seconds
 from pfl.data.tensors.client_data import ClientData
 from pfl.data.tensors.pixels import PixelView
 from pfl.runtime.rng import stream
+from pfl.runtime.values import Precision
 from pfl.runtime.workers import workers
-from pfl.training.algorithm import Algorithm, Training
+from pfl.training.algorithm import Algorithm
 from pfl.training.evaluation import score_all, score_clients
 from pfl.training.methods.ditto import ditto
 from pfl.training.methods.fedavg import fedavg
@@ -39,7 +40,9 @@ from pfl.training.methods.fedrep import fedrep
 from pfl.training.methods.local import local
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build
-from pfl.training.rounds import Problem, begin
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import begin
+from pfl.training.settings import Training
 from pfl.training.sgd import sgd
 
 CLASSES, SIDE = 10, 32
@@ -48,10 +51,13 @@ CD2 = {
     "average-weight": 0.5, "average-ramp": 0.1, "average-every": "epoch", "distill": True,
     "distill-weight": 1.0, "detach": False,
 }  # fmt: skip
-TRAINING = Training(
-    seed=0, rounds=50, epochs=1, batch_size=128, lr=0.01, lr_decay=1.0, momentum=0.9,
-    nesterov=True, weight_decay=5e-4, fraction=1.0, client_dropout=0.0, bf16=False,
-)  # fmt: skip
+TRAINING = Training.of("rounds", 0, {
+    "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,
+    "learning-rate-decay": 1.0, "momentum": 0.9,
+    "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0, "client-dropout": 0.0,
+    "validation-fraction": 0.0, "evaluate-every": 50, "precision": "fp32",
+    "device": "cpu",
+})  # fmt: skip
 
 
 def main() -> None:
@@ -78,7 +84,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _problem(options: argparse.Namespace) -> Problem:
+def _problem(options: argparse.Namespace) -> LocalProblem:
     """Clients of equal size, with a fifth as many test images as training images."""
     rng = np.random.default_rng(0)
     count = options.images + options.images // 5
@@ -92,12 +98,16 @@ def _problem(options: argparse.Namespace) -> Problem:
     clients, tests = equal_clients(everything, options.images, options.clients)
     model = build("lenet5", 3, SIDE, CLASSES, stream(0, "network"))
     algorithm = fedavg(model)
-    return Problem(algorithm, TRAINING, model, clients, tests, torch.device("cpu"))
+    sizes = [len(data) for data in clients]
+    device = torch.device("cpu")
+    return LocalProblem(algorithm, TRAINING, model, sizes, dict(enumerate(clients)), tests, device)
 
 
-def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object]]:
-    def method(make: Callable[[nn.Module], Algorithm], bf16: bool = False) -> Method:
-        training = replace(problem.training, bf16=bf16)
+def _candidates(problem: LocalProblem, folder: Path) -> dict[str, Callable[[], object]]:
+    def method(
+        make: Callable[[nn.Module], Algorithm], precision: Precision = Precision.fp32
+    ) -> Method:
+        training = replace(problem.training, precision=precision)
         of = replace(problem, algorithm=make(problem.model), training=training)
         return Method(of, begin(of))
 
@@ -106,11 +116,11 @@ def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object
     return {
         "bare training": partial(_bare, problem),
         "FedAvg": method(fedavg),
-        "FedAvg, bf16": method(fedavg, bf16=True),
+        "FedAvg, bf16": method(fedavg, Precision.bf16),
         "Local": method(local),
         "FedRep": method(partial(fedrep, private_layers=1, head_epochs=1)),
         "Ditto": method(partial(ditto, attraction=0.1)),
-        "CD2-pFed": method(lambda model: make_algorithm("cd2-pfed", model, CD2)),
+        "CD2-pFed": method(lambda model: make_algorithm("cd2-pfed", model, CD2, "CD2")),
         "tests of clients": partial(score_clients, single.problem, single.federation, single.run),
         "all tests": partial(score_all, single.problem, single.federation, single.run),
         "grouped": partial(_grouped, problem),
@@ -119,9 +129,9 @@ def _candidates(problem: Problem, folder: Path) -> dict[str, Callable[[], object
     }
 
 
-def _bare(problem: Problem) -> None:
+def _bare(problem: LocalProblem) -> None:
     """Train a network on each client's tensors, and nothing else."""
-    for number, data in enumerate(problem.clients):
+    for number, data in problem.clients.items():
         model = deepcopy(problem.model).to(memory_format=torch.channels_last)
         optimizer = sgd(model.parameters(), problem.context(1, {}))
         model.train()
@@ -132,9 +142,9 @@ def _bare(problem: Problem) -> None:
             optimizer.step()
 
 
-def _store(problem: Problem, folder: Path) -> None:
+def _store(problem: LocalProblem, folder: Path) -> None:
     """Each client's images as PFLlib stores them: floats, channels first, compressed."""
-    for client, data in enumerate(problem.clients):
+    for client, data in problem.clients.items():
         test = problem.tests.pooled.take(problem.tests.own[client])
         for name, part in (("train", data), ("test", test)):
             pixels = part.view(part.stored).contiguous().numpy()
@@ -148,7 +158,7 @@ def _read(folder: Path, name: str, client: int, batch_size: int) -> DataLoader[o
     return DataLoader(pairs, batch_size, shuffle=True)  # type: ignore[arg-type]
 
 
-def _as_libraries(problem: Problem, folder: Path, tests: bool) -> None:
+def _as_libraries(problem: LocalProblem, folder: Path, tests: bool) -> None:
     """A FedAvg round: read, collate, train, average."""
     size, models = problem.training.batch_size, []
     for client in range(len(problem.clients)):
@@ -172,7 +182,7 @@ def _as_libraries(problem: Problem, folder: Path, tests: bool) -> None:
                     (server(images).argmax(1) == label).sum().item()
 
 
-def _grouped(problem: Problem) -> None:
+def _grouped(problem: LocalProblem) -> None:
     """A round for all clients at once: their networks are groups of one network."""
     count, context = len(problem.clients), problem.context(1, {})
     weights = [
@@ -182,7 +192,7 @@ def _grouped(problem: Problem) -> None:
     optimizer = sgd(weights, context)
     streams = [
         data.batches(context.training.batch_size, stream(0, "b", number))
-        for number, data in enumerate(problem.clients)
+        for number, data in problem.clients.items()
     ]
     for batches in zip(*streams, strict=True):
         images = torch.cat([images for images, _ in batches], 1)

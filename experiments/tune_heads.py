@@ -27,9 +27,8 @@ from pfl.data.features.features import open_features
 from pfl.data.tensors.features import feature_view, load_features
 from pfl.data.tensors.federated_data import FederatedData, Holdout, federate
 from pfl.runtime.workers import workers
-from pfl.training.algorithm import Training
 from pfl.training.evaluation import score_clients
-from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.methods.heads import head_problem, head_settings, head_training
 from pfl.training.rounds import Federation, begin, play_round
 
 BUDGET = 10
@@ -78,11 +77,12 @@ def main() -> None:
     options = _options()
     torch.set_num_threads(1)
     data = _read(options.data)
-    training = Training(
-        seed=0, rounds=options.rounds, epochs=1, batch_size=128, lr=0.0, lr_decay=1.0,
-        momentum=0.9, nesterov=True, weight_decay=5e-4, fraction=1.0, client_dropout=0.0,
-        bf16=False,
-    )  # fmt: skip
+    rounds = {
+        "rounds": options.rounds, "epochs": 1, "batch-size": 128, "learning-rate-decay": 1.0,
+        "momentum": 0.9, "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0,
+        "client-dropout": 0.0, "validation-fraction": HELD_OUT, "evaluate-every": options.rounds,
+        "device": "cpu",
+    }  # fmt: skip
     known = json.loads(options.memory.read_text()) if options.memory.exists() else {}
 
     played: Played = {}
@@ -91,7 +91,7 @@ def main() -> None:
         key = json.dumps([str(options.data), options.rounds, values])
         if key not in known:
             before = time.process_time()
-            known[key] = _validation(name, values, training, data, played)
+            known[key] = _validation(name, values, rounds, data, played)
             print(f"# {name} {values} {known[key]:.4f} {time.process_time() - before:.0f} s")
             options.memory.write_text(json.dumps(known))
         return float(known[key])
@@ -147,14 +147,15 @@ def _search(
 
 
 def _validation(
-    name: str, values: Entry, training: Training, data: FederatedData, played: Played
+    name: str, values: Entry, rounds: Entry, data: FederatedData, played: Played
 ) -> float:
     """Mean over clients of the accuracy on what was put aside, after the last round."""
-    problem = head_problem(head_settings(name, values), training, data, torch.device("cpu"))
+    head = head_settings(name, values)
+    problem = head_problem(head, head_training(head, 0, rounds), data)
     key = json.dumps(_in_rounds(values))
     with workers(problem, 1) as run:
         federation = played.get(key) or begin(problem)
-        for _ in range(federation.round, training.rounds):
+        for _ in range(federation.round, rounds["rounds"]):
             federation, _ = play_round(problem, federation, run)
         played[key] = federation
         return float(np.nanmean(score_clients(problem, federation, run).validation))

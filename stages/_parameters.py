@@ -56,24 +56,22 @@ def page(path: Path = Path("params.yaml")) -> str:
 
 def _of_heads(heads: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, str]:
     """What values of heads mean: as in the first head, and the methods' own as in ``train``."""
-    first, found = next(iter(heads)), {}
+    first, meanings = next(iter(heads)), {}
     for head, content in heads.items():
         for name in flatten(content):
             own = name.removeprefix("settings.")
             same = f"heads.{first}.{name}" if own == name else f"train.{content['method']}.{own}"
-            found[f"heads.{head}.{name}"] = said[same]
-    return found
+            meanings[f"heads.{head}.{name}"] = said[same]
+    return meanings
 
 
 def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values by dotted names."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in content.items():
-        if isinstance(value, Mapping):
-            found |= flatten(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
+        nested = isinstance(value, Mapping)
+        values |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return values
 
 
 def _flags(stage: str, content: Mapping[str, Any]) -> Iterator[Row]:
@@ -99,7 +97,7 @@ def _values(kind: Any, option: Any) -> str:
     if issubclass(kind, Enum):
         return ", ".join(str(member.value) for member in kind)
     if option.min is None and option.max is None:
-        return {int: "whole number", float: "number"}.get(kind, "")
+        return option.metavar or {int: "whole number", float: "number"}.get(kind, "")
     low = "" if option.min is None else f"{option.min:g} ≤ "
     # The largest seed is a limit of the file format and tells nobody anything.
     high = "" if option.max is None or option.max > 1e15 else f" ≤ {option.max:g}"
@@ -108,7 +106,7 @@ def _values(kind: Any, option: Any) -> str:
 
 def comments(text: str) -> dict[str, str]:
     """What stands behind each value of a YAML text, by dotted names."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in text.splitlines():
         match = re.fullmatch(r"( *)([\w-]+):(?:[^#]*)(?:# (.*))?", line)
@@ -116,9 +114,9 @@ def comments(text: str) -> dict[str, str]:
             continue
         indent, key, comment = len(match[1]), match[2], match[3] or ""
         above = [(depth, name) for depth, name in above if depth < indent]
-        found[".".join([*(name for _, name in above), key])] = comment
+        meanings[".".join([*(name for _, name in above), key])] = comment
         above.append((indent, key))
-    return found
+    return meanings
 
 
 def _table(rows: Iterable[Row]) -> str:

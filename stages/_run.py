@@ -14,6 +14,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from pfl.errors import InputError, trouble
+from pfl.runtime import values
 from pfl.runtime.locks import only_writer
 
 log = logging.getLogger("pfl")
@@ -102,23 +103,15 @@ def positive(value: float) -> float:
 
 
 def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto") -> float | None:
-    """The finite number above 0, or from 0 on, that a flag gives; None for ``auto``, or ``word``.
+    """What :func:`pfl.runtime.values.number_or_auto` makes of a flag's text.
 
     Raises:
         typer.BadParameter: it is neither.
     """
-    if text == word:
-        return None
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
-        bound = "of 0 or more" if zero else "above 0"
-        raise typer.BadParameter(
-            f"'{text}' must be {word} or a finite number {bound}.", param_hint=flag
-        )
-    return value
+        return values.number_or_auto(text, flag, zero, word)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _stop(sentence: str) -> None:

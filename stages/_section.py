@@ -23,18 +23,18 @@ def read_section(place: str) -> dict[str, object]:
     """
     name, _, section = place.partition(":")
     try:
-        found: Any = YAML(typ="safe", pure=True).load(Path(name))
+        values: Any = YAML(typ="safe", pure=True).load(Path(name))
         for key in section.split("."):
-            found = found[key]
+            values = values[key]
     except (OSError, YAMLError, KeyError, TypeError) as error:
         raise InputError(
             f"The section '{section}' of {name} cannot be read ({error!r}): write it there."
         ) from error
-    if not isinstance(found, dict | None):
+    if not isinstance(values, dict | None):
         raise InputError(
-            f"The section '{section}' of {name} is {found}, and must be names with values."
+            f"The section '{section}' of {name} is {values}, and must be names with values."
         )
-    return found or {}
+    return values or {}
 
 
 def section_text(sections: dict[str, object]) -> str:

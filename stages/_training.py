@@ -2,79 +2,61 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from pfl.errors import InputError
-from stages._flags import Device
-from stages._run import LARGEST_SEED, finite, positive
+from pfl.runtime.values import Device, Precision
+from pfl.training.settings import SETTINGS
+from stages._run import LARGEST_SEED
 
 if TYPE_CHECKING:
     from pfl.data.samples.clients import Clients
-    from pfl.training.rounds import Problem
+    from pfl.training.problem import LocalProblem
 
-Option = typer.Option
-Seed = Annotated[
-    int, Option(min=0, max=LARGEST_SEED, help="Of weights, batches, participants, validation part.")
+
+def _setting(key: str, meaning: str) -> Any:
+    """The flag of a setting that is checked where :class:`Training` is made, with its range."""
+    within = SETTINGS[key][1]
+    return Option(help=meaning, metavar=str(within) if within else None)
+
+
+TrainingSeed = Annotated[
+    int,
+    Option(min=0, max=LARGEST_SEED, help="Of weights, batches, participants, validation part."),
 ]
-Settings = Annotated[
-    str, Option(help="FILE:SECTION of a YAML file that has the settings of this method alone.")
+MethodSection = Annotated[
+    str,
+    Option(help="FILE:SECTION of a YAML file that has the settings of this method alone."),
 ]
-Rounds = Annotated[int, Option(min=1, help="Federated rounds T.")]
-Epochs = Annotated[int, Option(min=1, help="Passes over a client's data in one round.")]
-Batch = Annotated[int, Option(min=1, help="Samples a step.")]
-Rate = Annotated[float, Option(callback=positive, help="Learning rate of the first round.")]
-Decay = Annotated[float, Option(callback=positive, help="Its factor after each round.")]
-Momentum = Annotated[float, Option(min=0.0, max=1.0, help="Of SGD.")]
-Nesterov = Annotated[bool, Option(help="Whether the momentum is Nesterov's.")]
-Weights = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay.")]
-Fraction = Annotated[float, Option(min=0.0, max=1.0, help="Share of clients a round, above 0.")]
-Lost = Annotated[float, Option(min=0.0, max=1.0, help="Chance that a client is lost, below 1.")]
-Kept = Annotated[float, Option(min=0.0, max=1.0, help="Training share for validation, below 1.")]
-Every = Annotated[int, Option(min=1, help="Rounds between tests of the clients' own models.")]
-Place = Annotated[Device, Option(help="auto, cpu or cuda.")]
+Rounds = Annotated[int, _setting("rounds", "Federated rounds T.")]
+Epochs = Annotated[int, _setting("epochs", "Passes over a client's data in one round.")]
+BatchSize = Annotated[int, _setting("batch-size", "Samples a step.")]
+LearningRate = Annotated[float, _setting("learning-rate", "Learning rate of the first round.")]
+LearningRateDecay = Annotated[
+    float, _setting("learning-rate-decay", "Its factor after each round.")
+]
+Momentum = Annotated[float, _setting("momentum", "Of SGD.")]
+Nesterov = Annotated[bool, _setting("nesterov", "Whether the momentum is Nesterov's.")]
+WeightDecay = Annotated[float, _setting("weight-decay", "Weight decay.")]
+Fraction = Annotated[float, _setting("fraction", "Share of clients a round.")]
+ClientDropout = Annotated[float, _setting("client-dropout", "Chance that a client is lost.")]
+ValidationFraction = Annotated[
+    float, _setting("validation-fraction", "Share of training samples for validation.")
+]
+EvaluateEvery = Annotated[
+    int, _setting("evaluate-every", "Rounds between tests of the clients' own models.")
+]
+PrecisionFlag = Annotated[Precision, Option(help="fp32 or bf16.")]
+DeviceFlag = Annotated[Device, Option(help="auto, cpu or cuda.")]
 Scratch = Annotated[Path, Option(help="Folder for unfinished work, which a rerun takes up.")]
 Input = Annotated[Path, Option(help="An artifact to read.")]
 Report = Annotated[Path, Option(help="Output folder: rounds.csv, per_client.csv, metrics.json.")]
 Models = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where a run works and what it writes.
-
-    Attributes:
-        stage: that it belongs to.
-        scratch: folder for unfinished work.
-        key: name of this piece of work.
-        report: output folder of tables.
-        out: output file of the final state.
-    """
-
-    stage: str
-    scratch: Path
-    key: str
-    report: Path
-    out: Path
-
-
-def check_shares(
-    section: str, fraction: float, client_dropout: float, validation_fraction: float
-) -> None:
-    """Refuse the ends of [0, 1] that leave nobody to train or nothing to train with."""
-    for name, value, fits in (
-        ("fraction", fraction, fraction > 0),
-        ("client-dropout", client_dropout, client_dropout < 1),
-        ("validation-fraction", validation_fraction, validation_fraction < 1),
-    ):
-        if not fits:
-            raise InputError(f"{section}.{name} is {value}, which leaves nothing to train with.")
-
-
-def work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str) -> str:
+def _work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str) -> str:
     """Name of this piece of work: whatever may change a bit of the result is in it."""
     from importlib.metadata import version
 
@@ -86,24 +68,29 @@ def work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str)
                         "device": device})  # fmt: skip
 
 
-def complete_run(
-    problem: "Problem", held: "Clients", facts: dict[str, Any], places: Places
-) -> None:
-    """Play all rounds in scratch, then write what is to be kept."""
+def train_and_report(
+    problem: "LocalProblem", owners: "Clients", facts: dict[str, Any], inputs: tuple[Path, ...],
+    report: Path, out: Path, scratch: Path, stage: str,
+) -> None:  # fmt: skip
+    """Play all rounds in scratch, then write the tables to ``report`` and the state to ``out``.
+
+    ``facts`` are what the state's file tells; with the content of ``inputs`` they name the work.
+    """
     from pfl.artifacts.files import write_text
     from pfl.runtime.machine import cores
-    from pfl.runtime.scratch import scratch
+    from pfl.runtime.scratch import scratch as locked_scratch
     from pfl.training.checkpoint import save_federation
     from pfl.training.report import clients_csv, metrics, rounds_csv
-    from pfl.training.run import complete
+    from pfl.training.run import train_and_test
 
-    name = f"{places.stage}-{problem.algorithm.name}-{problem.training.seed}"
+    key = _work_key(facts, inputs, problem.device.type)
+    name = f"{stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1
-    with scratch(places.scratch, name, places.key) as folder:
-        result = complete(problem, folder, processes, facts["evaluate-every"])
-        told = metrics(problem, result) | {"settings": facts["settings"]}
-        write_text(places.report / "rounds.csv", rounds_csv(result.history))
-        write_text(places.report / "per_client.csv", clients_csv(problem, held, result))
-        text = json.dumps(told, indent=2, allow_nan=False)
-        write_text(places.report / "metrics.json", text + "\n")
-        save_federation(places.out, result.federation, facts)
+    with locked_scratch(scratch, name, key) as folder:
+        result = train_and_test(problem, folder, processes)
+        numbers = metrics(problem, result) | {"settings": facts["settings"]}
+        write_text(report / "rounds.csv", rounds_csv(result.history))
+        write_text(report / "per_client.csv", clients_csv(problem, owners, result))
+        text = json.dumps(numbers, indent=2, allow_nan=False)
+        write_text(report / "metrics.json", text + "\n")
+        save_federation(out, result.federation, facts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stages._flags import Device, Precision
+from pfl.runtime.values import Device, Precision
 from stages._run import LARGEST_SEED, finite, positive, run
 
 if TYPE_CHECKING:

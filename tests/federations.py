@@ -5,9 +5,12 @@ from torch import nn
 
 from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.data.tensors.pixels import PixelView
+from pfl.runtime.values import Device, Precision
 from pfl.runtime.workers import workers
 from pfl.training.methods.fedavg import fedavg
-from pfl.training.rounds import Problem, Training, begin, play_round
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import ClientRound, begin, places, play_round
+from pfl.training.settings import Training
 
 CLASSES, SIDE = 3, 6
 SIZES = (13, 1, 0, 7, 10)  # one client has one sample, one has none
@@ -44,9 +47,11 @@ def network(normalized=False, seed=0):
 
 def training(**changes):
     settings = {
-        "seed": 0, "rounds": 3, "epochs": 2, "batch_size": 4, "lr": 0.05, "lr_decay": 0.9,
-        "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4, "fraction": 1.0,
-        "client_dropout": 0.0, "bf16": False,
+        "section": "rounds", "rate_section": "rounds", "seed": 0, "rounds": 3, "epochs": 2,
+        "batch_size": 4, "learning_rate": 0.05, "learning_rate_decay": 0.9, "momentum": 0.9,
+        "nesterov": True, "weight_decay": 5e-4, "fraction": 1.0, "client_dropout": 0.0,
+        "validation_fraction": 0.0, "evaluate_every": 2, "precision": Precision.fp32,
+        "device": Device.cpu,
     }  # fmt: skip
     return Training(**(settings | changes))
 
@@ -60,7 +65,13 @@ def problem(make=fedavg, sizes=SIZES, normalized=False, external=0, **changes):
     held_out = images(external, seed=300) if external else None
     tests = TestData(validation, pooled, own, held_out)
     device = torch.device("cpu")
-    return Problem(make(model), training(**changes), model, clients, tests, device)
+    known = make(model), training(**changes), model, sizes
+    return LocalProblem(*known, dict(enumerate(clients)), tests, device)
+
+
+def place(federation, client, number) -> ClientRound:
+    """One client in a round."""
+    return places(federation, [client], number)[0]
 
 
 def play(of, processes=1, rounds=None):

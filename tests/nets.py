@@ -5,6 +5,8 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
+from pfl.training.methods.cd2pfed.channels import divide
+from pfl.training.methods.cd2pfed.tracing import trace
 from pfl.training.networks import Residual
 
 
@@ -76,3 +78,8 @@ KINDS = {"plain": plain, "residual": residual}
 
 def images(count=5, seed=1):
     return torch.randn(count, 2, 8, 8, generator=generator(seed), dtype=torch.float64)
+
+
+def channel_split(model, ratio, cross):
+    """The split of a network at a private share of its channels."""
+    return divide(trace(model), model.state_dict(), ratio, cross)

@@ -5,7 +5,6 @@ needs as JSON. Sites need no copy, and none can train with other settings than t
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 from pfl.errors import InputError
 from pfl.fedhip.selection.candidates import Family, Settings
 from pfl.fedhip.selection.criteria import Criterion
+from pfl.runtime.values import number_or_auto
 
 Section = Mapping[str, Any]
 FEDHIP = "fedhip"
@@ -88,15 +88,15 @@ def read_parameters(path: Path) -> Section:
         InputError: there is none.
     """
     try:
-        found: Any = YAML(typ="safe", pure=True).load(path)
+        sections: Any = YAML(typ="safe", pure=True).load(path)
     except (OSError, YAMLError) as error:
         raise InputError(
             f"The parameter file {path.absolute()} cannot be read ({error}): set `params` in the "
             "run config to the path of the pipeline's params.yaml on the server."
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(sections, dict):
         raise InputError(f"{path} has no sections: it must be the pipeline's params.yaml.")
-    return found
+    return sections
 
 
 def to_json(values: object) -> str:
@@ -106,8 +106,8 @@ def to_json(values: object) -> str:
 
 def read_json(text: object) -> dict[str, Any]:
     """Inverse of :func:`to_json`, for sections."""
-    found: dict[str, Any] = json.loads(str(text))
-    return found
+    values: dict[str, Any] = json.loads(str(text))
+    return values
 
 
 def head_settings(section: Section) -> tuple[Settings, Criterion]:
@@ -120,8 +120,8 @@ def head_settings(section: Section) -> tuple[Settings, Criterion]:
         family, criterion = Family(section["family"]), Criterion(section["criterion"])
     except (KeyError, ValueError) as error:
         raise InputError(f"Section personalize of the parameters has no good {error}.") from error
-    alpha = number_or_auto(section, "personalize.alpha", zero=True)
-    beta, rho = (number_or_auto(section, f"personalize.{name}") for name in ("beta", "rho"))
+    alpha = number_or_auto(section.get("alpha"), "personalize.alpha", zero=True)
+    beta, rho = (number_or_auto(section.get(n), f"personalize.{n}") for n in ("beta", "rho"))
     return Settings(family, alpha, beta, rho), criterion
 
 
@@ -133,8 +133,8 @@ def check_plain_sums(sections: Section) -> None:
     Raises:
         InputError: a view of the features or private sums are asked for.
     """
-    seen = sections.get("features") or {}
-    if seen.get("project") or seen.get("lift") or seen.get("norm", "none") != "none":
+    view = sections.get("features") or {}
+    if view.get("project") or view.get("lift") or view.get("norm", "none") != "none":
         raise InputError(
             "The section features of the parameters has a view, which runs over sites do not have "
             "yet: set project and lift to 0 and norm to none."
@@ -145,19 +145,3 @@ def check_plain_sums(sections: Section) -> None:
             "aggregate.privacy.epsilon is set, but runs over sites cannot make private sums yet: "
             "set it to none, if exact sums may be sent back to all clients."
         )
-
-
-def number_or_auto(section: Section, parameter: str, zero: bool = False) -> float | None:
-    """A finite number above 0 (or from 0 on); None for ``auto``.
-
-    Raises:
-        InputError: it is neither.
-    """
-    found: Any = section.get(parameter.partition(".")[2])
-    if found == "auto":
-        return None
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    if not number or not math.isfinite(found) or found < 0 or (found == 0 and not zero):
-        bound = "of 0 or more" if zero else "above 0"
-        raise InputError(f"{parameter} is {found}: it must be auto or a finite number {bound}.")
-    return float(found)

@@ -1,42 +1,23 @@
 """A trained method's settings as both sides need them, from the parameters as JSON.
 
-Server and clients build the same :class:`pfl.training.rounds.Problem` from them, but for the
+Server and clients make the same problem of :mod:`pfl.training.problem` from them, but for the
 samples: a client has its own alone, and the server knows only how many each client has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from functools import partial
 from typing import Any
 
-import torch
+from torch import nn
 
-from pfl.data.tensors.client_data import ClientData, TestData
-from pfl.data.tensors.federated_data import Holdout
-from pfl.data.tensors.pixels import PixelView
 from pfl.errors import InputError
-from pfl.runtime.devices import training_device
-from pfl.runtime.rng import stream
-from pfl.training.algorithm import Training
+from pfl.runtime.values import checked, whole_or_auto
+from pfl.training.algorithm import Algorithm
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build
-from pfl.training.rounds import Problem
-
-# The intervals that numbers of section rounds lie in; "[" and "]" include the end.
-RANGES = {
-    "rounds": ("[", 1.0, inf, ")"),
-    "epochs": ("[", 1.0, inf, ")"),
-    "batch-size": ("[", 1.0, inf, ")"),
-    "evaluate-every": ("[", 1.0, inf, ")"),
-    "learning-rate": ("(", 0.0, inf, ")"),
-    "learning-rate-decay": ("(", 0.0, inf, ")"),
-    "momentum": ("[", 0.0, 1.0, "]"),
-    "weight-decay": ("[", 0.0, inf, ")"),
-    "fraction": ("(", 0.0, 1.0, "]"),
-    "client-dropout": ("[", 0.0, 1.0, ")"),
-    "validation-fraction": ("[", 0.0, 1.0, ")"),
-}
-WHOLE = ("rounds", "epochs", "batch-size", "evaluate-every")
+from pfl.training.problem import MakeNetwork
+from pfl.training.settings import Training
 
 
 @dataclass(frozen=True)
@@ -46,38 +27,34 @@ class Trained:
     Attributes:
         method: its name.
         values: what it alone depends on.
-        rounds: section ``rounds`` of the parameters.
-        seed: of every random choice.
+        network: its name.
+        image_size: side of the images in pixels; None as they are.
+        augment: whether training images are cropped and mirrored at random.
+        training: how it trains.
     """
 
     method: str
     values: Mapping[str, object]
-    rounds: Mapping[str, Any]
-    seed: int
+    network: str
+    image_size: int | None
+    augment: bool
+    training: Training
 
-    @property
-    def training(self) -> Training:
-        """How it trains."""
-        told = self.rounds
-        return Training(
-            seed=self.seed, rounds=told["rounds"], epochs=told["epochs"],
-            batch_size=told["batch-size"], lr=told["learning-rate"],
-            lr_decay=told["learning-rate-decay"], momentum=told["momentum"],
-            nesterov=told["nesterov"], weight_decay=told["weight-decay"],
-            fraction=told["fraction"], client_dropout=told["client-dropout"],
-            bf16=told["precision"] == "bf16",
-        )  # fmt: skip
+    def make_network(self, channels: int, side: int, classes: int) -> MakeNetwork:
+        """The network for such images, given the source of its weights."""
+        return partial(build, self.network, channels, side, classes)
 
-    @property
-    def holdout(self) -> Holdout:
-        """What a client keeps from training."""
-        return Holdout(self.rounds["validation-fraction"], self.seed)
+    def make_algorithm(self, model: nn.Module) -> Algorithm:
+        """The method for this network."""
+        return make_algorithm(self.method, model, self.values, f"train.{self.method}")
 
-    @property
-    def image_size(self) -> int | None:
-        """Side of the images in pixels; None as they are."""
-        size = self.rounds["image-size"]
-        return None if size == "auto" else int(size)
+
+def from_dict(values: Mapping[str, Any]) -> Trained:
+    """Inverse of ``asdict``."""
+    fields = values["training"]
+    by_key = {name.replace("_", "-"): value for name, value in fields.items()}
+    training = Training.of(fields["section"], fields["seed"], by_key)
+    return Trained(**{**values, "training": training})
 
 
 def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
@@ -92,59 +69,8 @@ def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
             f"The parameters have no section rounds or no train.{method}: set `method` to fedhip "
             "or to one of the section train."
         )
-    for name in RANGES:
-        _check_range(name, rounds.get(name))
-    return Trained(method, train[method] or {}, rounds, seed)
-
-
-def _check_range(name: str, value: object) -> None:
-    left, low, high, right = RANGES[name]
-    kinds = int if name in WHOLE else int | float
-    if isinstance(value, kinds) and not isinstance(value, bool):
-        number = float(value)
-        inside = low < number < high
-        if inside or (number == low and left == "[") or (number == high and right == "]"):
-            return
-    raise InputError(
-        f"rounds.{name} is {value}: choose a {'whole ' if name in WHOLE else ''}number in "
-        f"{left}{low:g}, {high:g}{right}."
-    )
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What the network depends on: image channels and side, and the number of classes."""
-
-    channels: int
-    side: int
-    classes: int
-
-
-def problem_of(
-    told: Trained, shape: Shape, clients: Sequence[ClientData], tests: TestData, device: str
-) -> Problem:
-    """The network and the method, for these data."""
-    training = told.training
-    weights = stream(training.seed, "network")
-    model = build(told.rounds["network"], shape.channels, shape.side, shape.classes, weights)
-    algorithm = make_algorithm(told.method, model, dict(told.values))
-    place = training_device(device)
-    kept = tuple(data.to(place) for data in clients)
-    return Problem(algorithm, training, model.to(place), kept, tests.to(place), place)
-
-
-def sizes_only(sizes: Sequence[int]) -> tuple[ClientData, ...]:
-    """Stand-ins for the clients' data where only their numbers of samples are known."""
-    return tuple(
-        ClientData(
-            stored=torch.zeros((size, 0, 0, 1), dtype=torch.uint8),
-            label=torch.zeros(1, dtype=torch.int64).expand(size),
-            view=PixelView(torch.zeros(1), torch.ones(1), augment=False),
-        )
-        for size in sizes
-    )
-
-
-def no_tests() -> TestData:
-    """Where nothing is tested."""
-    return TestData((), sizes_only([0])[0], (), None)
+    training = Training.of("rounds", seed, rounds)
+    size = whole_or_auto(rounds.get("image-size"), "rounds.image-size")
+    augment = checked("rounds.augment", rounds.get("augment"), bool)
+    network = str(rounds.get("network"))
+    return Trained(method, train[method] or {}, network, size, augment, training)

@@ -7,13 +7,8 @@ import torch
 from pfl.errors import InputError
 
 
-def training_device(name: str) -> torch.device:
-    """The device that ``rounds.device`` asks for, see :func:`chosen_device`."""
-    return chosen_device(name, "rounds.device")
-
-
 def chosen_device(name: str, parameter: str) -> torch.device:
-    """``cpu``, ``cuda``, or ``auto``: a GPU if there is one; ``parameter`` is who asks.
+    """``cpu``, ``cuda``, or ``auto``: a GPU if there is one; ``parameter`` is the key that asks.
 
     On a GPU, float32 products are float32 products (not TF32, which keeps 10 of 23 bits), and
     deterministic algorithms are asked for where PyTorch has them; where it has none, a warning

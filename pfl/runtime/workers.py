@@ -1,10 +1,10 @@
-"""One process a core, one thread each: many small jobs against one context that they all inherit.
+"""One process a core, one thread each: many small requests to one context that all inherit.
 
 Two torch threads on one small network can be several times slower than one, so clients are the unit
-of parallel work. Processes are forked: the context (data, network) is shared, not copied. Jobs and
-results cross a pipe: with a network's state in them, LeNet-5's 0.24 MiB take 1 ms and ResNet-18's
-43 MiB 0.1 s, against seconds of training. A job's result depends on the context and the job alone,
-so the number of workers changes nothing.
+of parallel work. Processes are forked: the context (data, network) is shared, not copied. Requests
+and replies cross a pipe, their tensors copied: LeNet-5's 0.24 MiB take 1 ms and ResNet-18's 43 MiB
+0.1 s, against seconds of training. In a single process nothing is copied. A reply depends on the
+context and the request alone, so the number of workers changes nothing.
 """
 
 import multiprocessing
@@ -15,31 +15,53 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from pfl.errors import InputError
 from pfl.runtime.process import end_with_parent, keep_memory
 
-# (function of context and job, jobs) -> results one by one, in the order of the jobs.
-Run = Callable[[Callable[[Any, Any], Any], Sequence[Any]], Iterator[Any]]
+Reply = TypeVar("Reply", covariant=True)
+
+
+@runtime_checkable
+class Request(Protocol[Reply]):
+    """What is to be done, as a record that can cross a pipe."""
+
+    def perform(self, context: Any, /) -> Reply:
+        """Do it."""
+        ...
+
+
+@runtime_checkable
+class Run(Protocol):
+    """Has requests performed; replies come one by one, in the order of the requests."""
+
+    def __call__(self, requests: Sequence[Request[Reply]], /) -> Iterator[Reply]:
+        """Yield the reply to each request."""
+        ...
 
 
 @contextmanager
 def workers(context: object, count: int) -> Iterator[Run]:
     """Start ``count`` processes that hold ``context``; with one, work in this process.
 
-    Jobs start in the order given, each on the next free process, so put long ones first.
+    Requests start in the order given, each in the next free process, so put long ones first.
 
     Raises:
-        InputError: a worker was killed or crashed. Whatever a job raises is raised here.
+        InputError: a worker was killed or crashed. Whatever a request raises is raised here.
     """
     if count == 1:
         torch.set_num_threads(1)
         keep_memory()
-        yield lambda function, jobs: (function(context, job) for job in jobs)
+        yield lambda requests: (request.perform(context) for request in requests)
         return
+    # Torch's own way puts each tensor into shared memory, with a file descriptor for each.
+    ForkingPickler.register(Tensor, _copied)
     pool = ProcessPoolExecutor(
         count,
         mp_context=multiprocessing.get_context("fork"),
@@ -47,13 +69,11 @@ def workers(context: object, count: int) -> Iterator[Run]:
         initargs=(os.getpid(), context),
     )
     with pool:
-        yield lambda function, jobs: _spread(pool, function, jobs)
+        yield lambda requests: _spread(pool, requests)
 
 
-def _spread(
-    pool: ProcessPoolExecutor, function: Callable[[Any, Any], Any], jobs: Sequence[Any]
-) -> Iterator[Any]:
-    futures = deque(pool.submit(_call, function, job) for job in jobs)
+def _spread(pool: ProcessPoolExecutor, requests: Sequence[Request[Reply]]) -> Iterator[Reply]:
+    futures = deque(pool.submit(_perform, request) for request in requests)
     processes = list(pool._processes.values())
     try:
         while futures:
@@ -76,8 +96,8 @@ def _end_of_worker(code: int) -> str:
     if code == -signal.SIGKILL:
         return (
             "A worker process was killed (SIGKILL), most likely because memory ran out: set a "
-            "smaller batch-size or use fewer cores (taskset), and run again; finished rounds are "
-            "kept."
+            "smaller batch-size (in the section rounds, or head-rounds for heads) or use fewer "
+            "cores (taskset), and run again; finished rounds are kept."
         )
     how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     if -code not in _CRASHES:
@@ -87,6 +107,11 @@ def _end_of_worker(code: int) -> str:
         f"{torch.__version__}: run again; finished rounds are kept. If it crashes again, try "
         "another version of torch."
     )
+
+
+def _copied(tensor: Tensor) -> tuple[Callable[[np.ndarray], Tensor], tuple[np.ndarray]]:
+    """How a tensor crosses the pipe: as the array of its numbers."""
+    return torch.from_numpy, (tensor.detach().cpu().numpy(),)
 
 
 _context: object = None  # of a worker process, for as long as it lives
@@ -101,5 +126,5 @@ def _start(parent: int, context: object) -> None:
     keep_memory()
 
 
-def _call(function: Callable[[Any, Any], Any], job: Any) -> Any:
-    return function(_context, job)
+def _perform(request: Request[Reply]) -> Reply:
+    return request.perform(_context)

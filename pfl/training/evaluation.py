@@ -10,7 +10,7 @@ The tests of CD2-pFed [arXiv 2204.03880, Section 4.1]:
 
 The paper does not say how the ensemble is formed. The mean of the models' probabilities comes
 first; the mean of log-probabilities, the majority of votes (ties to the lower class number), and
-the average of the weights, by |D_i|, are told too.
+the average of the weights, by |D_i|, are reported too.
 Clients without training samples have no model of their own and are left out.
 """
 
@@ -22,23 +22,13 @@ from math import nan
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Int
-from safetensors.torch import load
 from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
 from pfl.runtime.workers import Run
-from pfl.training.rounds import (
-    Federation,
-    Job,
-    Problem,
-    client_context,
-    client_model,
-    client_stream,
-    jobs_for,
-    model_state,
-    state_bytes,
-)
-from pfl.training.split import Packed, average, nothing_private, upload
+from pfl.training.problem import LocalProblem, Problem
+from pfl.training.rounds import ClientRound, Federation, model_state, places
+from pfl.training.split import Packed, State, average, nothing_private, upload
 
 BATCH_IMAGES = 256
 
@@ -97,38 +87,38 @@ class Scores:
 def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientScores:
     """Test each client's model on its own samples only: as many predictions as samples."""
     able = able_clients(problem)
-    values = np.full((2, len(problem.clients)), np.nan)
-    jobs = jobs_for(federation, able, federation.round)
-    for client, found in zip(able, run(own_accuracy, jobs), strict=True):
-        values[:, client] = found
+    values = np.full((2, len(problem.sizes)), np.nan)
+    requests = [OwnTestRequest(place) for place in places(federation, able, federation.round)]
+    for client, accuracies in zip(able, run(requests), strict=True):
+        values[:, client] = accuracies
     return ClientScores(own=values[0], validation=values[1])
 
 
-def score_all(problem: Problem, federation: Federation, run: Run) -> Scores:
+def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Scores:
     """Test each client's model on its own and on all samples, and the ensembles of all models.
 
     Each model is made once and sees each sample once. Where all clients use the same model, so
     does that one for all of them.
     """
     groups = _users(problem, federation)
-    jobs = jobs_for(federation, [users[0] for users in groups], federation.round)
-    tests = [_Test(job, tuple(users)) for job, users in zip(jobs, groups, strict=True)]
+    first = places(federation, [users[0] for users in groups], federation.round)
+    requests = [FullTestRequest(*pair) for pair in zip(first, map(tuple, groups), strict=True)]
     tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
-    values, single = (np.full((2, len(problem.clients)), np.nan) for _ in range(2))
+    values, single = (np.full((2, len(problem.sizes)), np.nan) for _ in range(2))
+    everything = nothing_private(federation.shared)
 
     def states() -> Iterator[Packed]:
-        everything = nothing_private(federation.shared)
-        for users, answer in zip(groups, run(_answer, tests), strict=True):
-            for row, (tally, logits) in enumerate(zip(tallies, answer.logits, strict=True)):
+        for users, tested in zip(groups, run(requests), strict=True):
+            for row, (tally, logits) in enumerate(zip(tallies, tested.logits, strict=True)):
                 tally.add(logits)
                 single[row, users] = tally.single[-1]
-            values[:, users] = answer.accuracy
-            yield upload(load(answer.state), everything)
+            values[:, users] = tested.accuracy
+            yield upload(tested.state, everything)
 
-    weights = [float(sum(len(problem.clients[client]) for client in users)) for users in groups]
-    mean = average(federation.shared, states(), weights, nothing_private(federation.shared))
-    (averaged,) = run(_logits_of_state, [state_bytes(mean)])
-    new, *external = (tally.score(one) for tally, one in zip(tallies, averaged, strict=True))
+    weights = [float(sum(problem.sizes[client] for client in users)) for users in groups]
+    mean = average(federation.shared, states(), weights, everything)
+    (averaged,) = run([StateTestRequest(mean)])
+    new, *external = (tally.score(logits) for tally, logits in zip(tallies, averaged, strict=True))
     clients = ClientScores(own=values[0], validation=values[1])
     return Scores(clients, single[0], new, external[0] if external else None, single[1])
 
@@ -144,7 +134,7 @@ def _users(problem: Problem, federation: Federation) -> list[list[int]]:
 
 def able_clients(problem: Problem) -> list[int]:
     """Clients that have training samples, hence a model."""
-    return [client for client, data in enumerate(problem.clients) if len(data)]
+    return [client for client, size in enumerate(problem.sizes) if size]
 
 
 class Tally:
@@ -177,17 +167,32 @@ class Tally:
         return float(np.mean(scores.argmax(1) == self.label))
 
 
+def model_in_use(problem: LocalProblem, place: ClientRound) -> nn.Module:
+    """The model that a client uses after the round."""
+    model = place.model(problem)
+    if problem.algorithm.personalize is not None:
+        data, generator = problem.clients[place.client], place.stream(problem, "personal")
+        problem.algorithm.personalize(model, data, place.context(problem), generator)
+    return model
+
+
 @dataclass(frozen=True)
-class _Test:
-    """A model to be tested: that of a client's job, which all of ``users`` have."""
+class OwnTestRequest:
+    """A test of a client's model on its own test and validation samples."""
 
-    job: Job
-    users: tuple[int, ...]
+    place: ClientRound
+
+    def perform(self, problem: LocalProblem) -> tuple[float, float]:
+        """Accuracy on either."""
+        model, tests = model_in_use(problem, self.place), problem.tests
+        own = tests.pooled.take(tests.own[self.place.client])
+        validation = tests.validation[self.place.client]
+        return _accuracy_on(model, own), _accuracy_on(model, validation)
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What a model gives.
+class ModelTest:
+    """What a model achieves, and the model.
 
     Attributes:
         logits: class scores on each set of samples.
@@ -197,48 +202,46 @@ class _Answer:
 
     logits: tuple[np.ndarray, ...]
     accuracy: Float[np.ndarray, "2 users"]
-    state: bytes
+    state: State
 
 
-def _sets(problem: Problem) -> list[ClientData]:
+@dataclass(frozen=True)
+class FullTestRequest:
+    """A test of a client's model, which all of ``users`` have, on everybody's samples."""
+
+    place: ClientRound
+    users: tuple[int, ...]
+
+    def perform(self, problem: LocalProblem) -> ModelTest:
+        """Class scores, and accuracy on the users' own samples."""
+        model, tests = model_in_use(problem, self.place), problem.tests
+        logits = _logits(problem, model)
+        hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
+        own = [_share(hits[tests.own[user].numpy()]) for user in self.users]
+        validation = [_accuracy_on(model, tests.validation[user]) for user in self.users]
+        return ModelTest(logits, np.array([own, validation]), model_state(model))
+
+
+@dataclass(frozen=True)
+class StateTestRequest:
+    """A test of the network with these weights on everybody's samples."""
+
+    state: State
+
+    def perform(self, problem: LocalProblem) -> tuple[Logits, ...]:
+        """Class scores on each set of samples."""
+        model = deepcopy(problem.model)
+        model.load_state_dict(self.state)
+        return _logits(problem, model)
+
+
+def _sets(problem: LocalProblem) -> list[ClientData]:
     """The samples that ensembles are tested with."""
     tests = problem.tests
     return [tests.pooled] if tests.external is None else [tests.pooled, tests.external]
 
 
-def model_in_use(problem: Problem, job: Job) -> nn.Module:
-    """The model that a client uses after the round."""
-    model = client_model(problem, job)
-    if problem.algorithm.personalize is not None:
-        data = problem.clients[job.client]
-        context, generator = client_context(problem, job), client_stream(problem, job, "personal")
-        problem.algorithm.personalize(model, data, context, generator)
-    return model
-
-
-def own_accuracy(problem: Problem, job: Job) -> tuple[float, float]:
-    """Accuracy of a client's model on its own test and validation samples."""
-    model, tests = model_in_use(problem, job), problem.tests
-    own = tests.pooled.take(tests.own[job.client])
-    return _accuracy_on(model, own), _accuracy_on(model, tests.validation[job.client])
-
-
-def _answer(problem: Problem, test: _Test) -> _Answer:
-    model, tests = model_in_use(problem, test.job), problem.tests
-    logits = _logits(problem, model)
-    hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
-    own = [_share(hits[tests.own[user].numpy()]) for user in test.users]
-    validation = [_accuracy_on(model, tests.validation[user]) for user in test.users]
-    return _Answer(logits, np.array([own, validation]), state_bytes(model_state(model)))
-
-
-def _logits_of_state(problem: Problem, state: bytes) -> tuple[Logits, ...]:
-    model = deepcopy(problem.model)
-    model.load_state_dict(load(state))
-    return _logits(problem, model)
-
-
-def _logits(problem: Problem, model: nn.Module) -> tuple[Logits, ...]:
+def _logits(problem: LocalProblem, model: nn.Module) -> tuple[Logits, ...]:
     return tuple(predict(model, data) for data in _sets(problem))
 
 

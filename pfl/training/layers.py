@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from pfl.errors import InputError
+from pfl.training.settings import SettingError
 
 
 def layers(model: nn.Module) -> list[list[str]]:
@@ -25,22 +25,22 @@ def layers(model: nn.Module) -> list[list[str]]:
     return groups
 
 
-def end_layers(model: nn.Module, count: int, top: bool, parameter: str) -> frozenset[str]:
-    """Entries of the ``count`` last layers (``top``) or first ones, at least one being left.
+def end_layers(model: nn.Module, count: int, top: bool, setting: str) -> frozenset[str]:
+    """Names of the entries of the last ``count`` layers (``top``), or of the first ones.
 
     Raises:
-        InputError: there are no so many layers; ``parameter`` is what to change.
+        SettingError: no layer is left over, or none is chosen; ``setting`` is what to change.
     """
     groups = layers(model)
     if len(groups) < 2:
-        raise InputError(
-            f"The setting {parameter} divides the layers of a network, and this one has one alone: "
-            "choose a network with more (a head with hidden units), or another method."
+        raise SettingError(
+            f"{setting} divides the layers of a network, and this one has one alone: choose a "
+            "network with more (a head with hidden units), or another method."
         )
     if not 1 <= count < len(groups):
-        raise InputError(
-            f"The setting {parameter} is {count}, but the network has {len(groups)} layers, of "
-            f"which at least one is left: choose 1 … {len(groups) - 1}."
+        raise SettingError(
+            f"{setting} is {count}, but the network has {len(groups)} layers, one of which must "
+            f"be left over: choose 1 … {len(groups) - 1}."
         )
     chosen = groups[-count:] if top else groups[:count]
     return frozenset(name for group in chosen for name in group)

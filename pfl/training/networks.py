@@ -27,8 +27,8 @@ SMALLEST = 4  # pixels that two poolings need
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What a network is built for: images of ``channels`` × ``size`` × ``size``, ``classes``."""
+class ImageShape:
+    """What a network is built for: images of channels × size × size, and how many classes."""
 
     channels: int
     size: int
@@ -80,13 +80,13 @@ def build(
         InputError: the name is unknown, or the images are too small.
     """
     if name not in NETWORKS:
-        raise InputError(f"There is no network '{name}': choose one of {', '.join(NETWORKS)}.")
+        raise InputError(f"rounds.network is {name}: choose from {', '.join(NETWORKS)}.")
     if image_size < SMALLEST:
         raise InputError(
-            f"Images of {image_size} pixels are too small for '{name}': choose an image size of at "
-            f"least {SMALLEST}."
+            f"Images of {image_size} pixels are too small for '{name}': set rounds.image-size to "
+            f"at least {SMALLEST}."
         )
-    return _drawn(lambda: NETWORKS[name](Shape(in_channels, image_size, classes)), generator)
+    return _drawn(lambda: NETWORKS[name](ImageShape(in_channels, image_size, classes)), generator)
 
 
 def build_head(features: int, hidden: int, classes: int, generator: torch.Generator) -> nn.Module:
@@ -137,7 +137,7 @@ def _initialize(module: nn.Module, generator: torch.Generator) -> None:
         module.reset_parameters()
 
 
-def _lenet5(shape: Shape) -> nn.Module:
+def _lenet5(shape: ImageShape) -> nn.Module:
     """Two 5 × 5 convolutions, each pooled by 2, and three linear layers.
 
     The rectifier comes after the pooling: the largest of rectified values is the largest value,
@@ -166,7 +166,7 @@ def _lenet5(shape: Shape) -> nn.Module:
     )
 
 
-def _resnet(shape: Shape, blocks: Sequence[int], widths: Sequence[int]) -> nn.Module:
+def _resnet(shape: ImageShape, blocks: Sequence[int], widths: Sequence[int]) -> nn.Module:
     """Stages of basic blocks; each stage but the first halves the image."""
     stages, inputs = OrderedDict[str, nn.Module](), widths[0]
     for number, (count, width) in enumerate(zip(blocks, widths, strict=True), start=1):
@@ -185,8 +185,8 @@ def _resnet(shape: Shape, blocks: Sequence[int], widths: Sequence[int]) -> nn.Mo
     )
 
 
-def _stem(shape: Shape, width: int) -> nn.Module:
-    """7 × 7 with stride 2 and a pooling for photographs, 3 × 3 for small shape."""
+def _stem(shape: ImageShape, width: int) -> nn.Module:
+    """7 × 7 with stride 2 and a pooling for photographs, 3 × 3 for small images."""
     if shape.size <= SMALL_IMAGE:
         return _named(
             conv=_convolution(shape.channels, width, 3, 1),
@@ -228,7 +228,7 @@ def _named(**layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(layers))
 
 
-NETWORKS: dict[str, Callable[[Shape], nn.Module]] = {
+NETWORKS: dict[str, Callable[[ImageShape], nn.Module]] = {
     "lenet5": _lenet5,
     "resnet18": lambda shape: _resnet(shape, (2, 2, 2, 2), (64, 128, 256, 512)),
     "resnet34": lambda shape: _resnet(shape, (3, 4, 6, 3), (64, 128, 256, 512)),

@@ -19,7 +19,7 @@ from pfl.evaluation.metrics import (
     summarize,
 )
 from pfl.training.evaluation import EnsembleScore, Scores
-from pfl.training.rounds import Problem
+from pfl.training.problem import LocalProblem
 from pfl.training.run import Result, Row
 
 FIRST = ["round", "clients", UPLOAD_BYTES]
@@ -38,15 +38,15 @@ def rounds_csv(history: list[Row]) -> str:
     return csv_text(names, ([row.get(name, math.nan) for name in names] for row in history))
 
 
-def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
+def clients_csv(problem: LocalProblem, owners: Clients, result: Result) -> str:
     """One line a client: sizes, and its model's accuracy after the last round."""
     tests, scores = problem.tests, result.scores
     columns = {
-        "client": range(len(problem.clients)),
-        "train": [len(data) for data in problem.clients],
+        "client": range(len(problem.sizes)),
+        "train": problem.sizes,
         "validation": [len(data) for data in tests.validation],
         "test": [len(rows) for rows in tests.own],
-        "classes": (held.train.count > 0).sum(1).tolist(),
+        "classes": (owners.train.count > 0).sum(1).tolist(),
         "validation-accuracy": scores.clients.validation.tolist(),
         LOCAL_TEST: scores.clients.own.tolist(),
         GLOBAL_TEST: scores.pooled.tolist(),
@@ -56,7 +56,7 @@ def clients_csv(problem: Problem, held: Clients, result: Result) -> str:
     return csv_text(list(columns), zip(*columns.values(), strict=True))
 
 
-def metrics(problem: Problem, result: Result) -> dict[str, object]:
+def metrics(problem: LocalProblem, result: Result) -> dict[str, object]:
     """Few numbers for all clients together, fit for JSON: after the last round, never the best.
 
     ``local-test``, ``global-test`` and ``validation`` have ``mean``, ``weighted``, ``std`` and
@@ -79,7 +79,7 @@ def metrics(problem: Problem, result: Result) -> dict[str, object]:
         VALIDATION: _summary(scores.clients.validation, held_back) if any(held_back) else None,
         UPLOAD_BYTES: int(sum(row[UPLOAD_BYTES] for row in result.history)),
         "clients": len(own),
-        "clients-without-training": sum(len(data) == 0 for data in problem.clients),
+        "clients-without-training": problem.sizes.count(0),
         "clients-without-test": sum(count == 0 for count in own),
     }
 

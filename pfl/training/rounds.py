@@ -19,86 +19,25 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Shaped
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.errors import InputError
 from pfl.runtime.rng import stream
 from pfl.runtime.rounding import portion
 from pfl.runtime.workers import Run
-from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext, Training
+from pfl.training.algorithm import RoundContext
+from pfl.training.problem import LocalProblem, Problem
+from pfl.training.settings import Training
 from pfl.training.split import (
     Packed,
-    Split,
     State,
     average,
     check_split,
     keep,
     merge,
-    nothing_private,
     packed_bytes,
     upload,
 )
-
-__all__ = [
-    "Algorithm",
-    "Answer",
-    "Federation",
-    "Job",
-    "LocalTraining",
-    "Member",
-    "Problem",
-    "RoundContext",
-    "RoundSummary",
-    "Training",
-    "begin",
-    "client_context",
-    "client_model",
-    "client_stream",
-    "jobs_for",
-    "model_state",
-    "participants",
-    "play_round",
-    "state_bytes",
-    "train_client",
-]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Everything that stays the same over all rounds.
-
-    Attributes:
-        algorithm: the method.
-        training: its settings.
-        model: the network with its initial weights; jobs use copies.
-        clients: training data of each client; a client without any never takes part.
-        tests: what the clients' models are tested with.
-        device: where the network and all data are.
-    """
-
-    algorithm: Algorithm
-    training: Training
-    model: nn.Module
-    clients: Sequence[ClientData]
-    tests: TestData
-    device: torch.device
-
-    def split(self, number: int) -> Split:
-        """What is private in round ``number``; before the first round, nothing is."""
-        if number == 0:
-            return nothing_private(self.model.state_dict())
-        return self.algorithm.split(number, self.training.rounds)
-
-    def context(self, number: int, memory: Mapping[str, Tensor]) -> RoundContext:
-        """What local training of round ``number`` gets to know."""
-        return RoundContext(
-            training=self.training,
-            round=number,
-            split={name: mask.to(self.device) for name, mask in self.split(number).items()},
-            memory={name: value.to(self.device) for name, value in memory.items()},
-        )
 
 
 @dataclass(frozen=True)
@@ -149,33 +88,81 @@ class RoundSummary:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A client's part in a round, as bytes that cross from one process to another."""
+class ClientRound:
+    """A client in a round: what its model follows from, besides the problem.
+
+    Attributes:
+        client: its number.
+        round: t.
+        shared: the download.
+        member: what the client has kept.
+    """
 
     client: int
     round: int
-    last: int
-    shared: bytes
-    private: bytes
-    memory: bytes
+    shared: State
+    member: Member
+
+    def model(self, problem: LocalProblem) -> nn.Module:
+        """A network with the client's weights: shared ones of the server, private ones its own."""
+        split, model = problem.split(self.member.last), deepcopy(problem.model)
+        model.load_state_dict(merge(self.shared, self.member.private, split))
+        return model.to(memory_format=torch.channels_last)
+
+    def context(self, problem: LocalProblem) -> RoundContext:
+        """What the client's training may know, with the memory it left in its last round."""
+        return problem.context(self.round, self.member.memory)
+
+    def stream(self, problem: Problem, purpose: str) -> torch.Generator:
+        """The client's random numbers in this round for one purpose."""
+        return stream(problem.training.seed, purpose, self.round, self.client)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What comes back from a :class:`Job`."""
+class ClientUpdate:
+    """What a client's training gives.
+
+    Attributes:
+        client: its number.
+        upload: what is sent to the server.
+        member: what the client keeps.
+        terms: loss terms.
+    """
 
     client: int
-    upload: bytes
-    private: bytes
-    memory: bytes
+    upload: Packed
+    member: Member
     terms: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """A client's training in one round, wherever it runs."""
+
+    place: ClientRound
+
+    def perform(self, problem: LocalProblem) -> ClientUpdate:
+        """Train, and part what is sent from what is kept.
+
+        Raises:
+            InputError: the loss or a weight is no longer finite.
+        """
+        place = self.place
+        model, context = place.model(problem), place.context(problem)
+        data, generator = problem.clients[place.client], place.stream(problem, "train")
+        terms = problem.algorithm.train(model, data, context, generator)
+        state, split = model_state(model), problem.split(place.round)
+        _check_finite(problem.training, place, terms, state)
+        memory = {name: value.cpu().contiguous() for name, value in context.memory.items()}
+        kept = Member(place.round, keep(state, split), memory)
+        return ClientUpdate(place.client, upload(state, split), kept, terms)
 
 
 def begin(problem: Problem) -> Federation:
     """Before the first round: everybody has the network's initial weights."""
     check_split(problem.model.state_dict(), problem.split(1))
     shared = {name: value.cpu().clone() for name, value in problem.model.state_dict().items()}
-    return Federation(0, shared, tuple(Member(0, {}, {}) for _ in problem.clients))
+    return Federation(0, shared, tuple(Member(0, {}, {}) for _ in problem.sizes))
 
 
 def play_round(
@@ -187,23 +174,22 @@ def play_round(
         InputError: a client's loss or weights are no longer finite.
     """
     number = federation.round + 1
-    chosen = participants(problem.training, [len(data) for data in problem.clients], number)
-    jobs = jobs_for(federation, chosen, number)
-    longest_first = sorted(jobs, key=lambda job: -len(problem.clients[job.client]))
-    answers = sorted(run(train_client, longest_first), key=lambda answer: answer.client)
-    uploads = [load(answer.upload) for answer in answers]
-    weights = [float(len(problem.clients[answer.client])) for answer in answers]
-    members = list(federation.members)
-    for answer in answers:
-        members[answer.client] = Member(number, load(answer.private), load(answer.memory))
-    shared = federation.shared
-    if answers:
+    chosen = participants(problem.training, problem.sizes, number)
+    longest_first = sorted(chosen, key=lambda client: -problem.sizes[client])
+    requests = [TrainRequest(place) for place in places(federation, longest_first, number)]
+    updates = sorted(run(requests), key=lambda update: update.client)
+    weights = [float(problem.sizes[update.client]) for update in updates]
+    members, shared = list(federation.members), federation.shared
+    for update in updates:
+        members[update.client] = update.member
+    uploads = [update.upload for update in updates]
+    if updates:
         shared = average(shared, uploads, weights, problem.split(number))
     summary = RoundSummary(
         round=number,
-        participants=tuple(answer.client for answer in answers),
-        terms=_mean_terms([answer.terms for answer in answers], weights),
-        upload_bytes=sum(packed_bytes(sent) for sent in uploads),
+        participants=tuple(update.client for update in updates),
+        terms=_mean_terms([update.terms for update in updates], weights),
+        upload_bytes=sum(map(packed_bytes, uploads)),
     )
     return Federation(number, shared, tuple(members)), summary
 
@@ -223,37 +209,10 @@ def participants(training: Training, sizes: Sequence[int], number: int) -> list[
     return sorted(able[i] for i in kept)
 
 
-def jobs_for(federation: Federation, clients: Sequence[int], number: int) -> list[Job]:
-    """What each of the clients needs for round ``number``; the download is the same for all."""
-    shared = state_bytes(federation.shared)
-    return [
-        Job(
-            client,
-            number,
-            member.last,
-            shared,
-            state_bytes(member.private),
-            state_bytes(member.memory),
-        )
-        for client, member in ((client, federation.members[client]) for client in clients)
-    ]
-
-
-def client_model(problem: Problem, job: Job) -> nn.Module:
-    """A network with the client's weights: shared ones from the server, private ones its own."""
-    model = deepcopy(problem.model)
-    model.load_state_dict(merge(load(job.shared), load(job.private), problem.split(job.last)))
-    return model.to(memory_format=torch.channels_last)
-
-
-def client_context(problem: Problem, job: Job) -> RoundContext:
-    """What the client's training may know, with the memory it left in its last round."""
-    return problem.context(job.round, load(job.memory))
-
-
-def client_stream(problem: Problem, job: Job, purpose: str) -> torch.Generator:
-    """The client's random numbers in this round for one purpose."""
-    return stream(problem.training.seed, purpose, job.round, job.client)
+def places(federation: Federation, clients: Sequence[int], number: int) -> list[ClientRound]:
+    """The clients in round ``number``; the download is the same for all."""
+    members = federation.members
+    return [ClientRound(k, number, federation.shared, members[k]) for k in clients]
 
 
 def model_state(model: nn.Module) -> dict[str, Tensor]:
@@ -261,39 +220,24 @@ def model_state(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.cpu() for name, value in model.state_dict().items()}
 
 
-def state_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors by name as bytes; safetensors' ``load`` is the inverse."""
-    return save({name: value.contiguous() for name, value in tensors.items()})
-
-
-def train_client(problem: Problem, job: Job) -> Answer:
-    """One client's round, wherever it runs."""
-    model, context = client_model(problem, job), client_context(problem, job)
-    generator = client_stream(problem, job, "train")
-    terms = problem.algorithm.train(model, problem.clients[job.client], context, generator)
-    state, split = model_state(model), problem.split(job.round)
-    _check_finite(job, terms, state)
-    sent, kept = state_bytes(upload(state, split)), state_bytes(keep(state, split))
-    memory = state_bytes({name: value.cpu() for name, value in context.memory.items()})
-    return Answer(job.client, sent, kept, memory, terms)
-
-
-def _check_finite(job: Job, terms: Mapping[str, float], state: State) -> None:
+def _check_finite(
+    training: Training, place: ClientRound, terms: Mapping[str, float], state: State
+) -> None:
     broken = [name for name, value in terms.items() if not math.isfinite(value)]
     if not broken and all(value.isfinite().all() for value in state.values()):
         return
     what = f"the {broken[0]} of" if broken else "a weight of"
     raise InputError(
-        f"Training diverged in round {job.round}: {what} client {job.client} is not a finite "
-        "number. Lower the learning-rate (or the method's weights of loss terms) and run again; "
-        "the state after the round before is kept in .scratch."
+        f"Training diverged in round {place.round}: {what} client {place.client} is not a finite "
+        f"number. Lower {training.key('learning-rate')} (or the method's weights of loss terms) "
+        "and run again; the state after the round before is kept in .scratch."
     )
 
 
-def _mean_terms(answers: Sequence[dict[str, float]], weights: Sequence[float]) -> dict[str, float]:
+def _mean_terms(of: Sequence[dict[str, float]], weights: Sequence[float]) -> dict[str, float]:
     """Means over clients, weighted by their samples; no terms if nobody took part."""
     total = sum(weights)
     return {
-        name: sum(w * terms[name] for w, terms in zip(weights, answers, strict=True)) / total
-        for name in (answers[0] if answers else ())
+        name: sum(w * terms[name] for w, terms in zip(weights, of, strict=True)) / total
+        for name in (of[0] if of else ())
     }

@@ -14,7 +14,8 @@ from pfl.runtime.progress import progress
 from pfl.runtime.workers import Run, workers
 from pfl.training.checkpoint import load_federation, save_federation
 from pfl.training.evaluation import ClientScores, Scores, score_all, score_clients
-from pfl.training.rounds import Federation, Problem, RoundSummary, begin, play_round
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import Federation, RoundSummary, begin, play_round
 
 log = logging.getLogger(__name__)
 STATE = "state.safetensors"
@@ -37,12 +38,12 @@ class Result:
     scores: Scores
 
 
-def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int) -> Result:
+def train_and_test(problem: LocalProblem, folder: Path, processes: int) -> Result:
     """Play every round that ``folder`` does not hold yet, then test.
 
     After each round the whole state goes to ``folder``, so a kill loses at most one round; the
-    result is the same to the last bit. Each ``evaluate_every`` rounds, and after the last one, the
-    clients' models are tested on their own samples; nothing depends on what that shows.
+    result is the same to the last bit. The clients' models are tested on their own samples as often
+    as the settings say, and after the last round; nothing depends on what that shows.
 
     Raises:
         InputError: training diverged (the last good state stays), or a worker was killed.
@@ -53,7 +54,7 @@ def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int
         for number in _rounds(problem, before):
             federation, summary = play_round(problem, federation, run)
             history.append(round_row(summary))
-            if number % evaluate_every == 0 and number < problem.training.rounds:
+            if number % problem.training.evaluate_every == 0 and number < problem.training.rounds:
                 history[-1] |= mean_row(score_clients(problem, federation, run))
             save_federation(folder / STATE, federation, {"history": history})
         _log_time(federation.round - before, time.monotonic() - start)
@@ -61,23 +62,23 @@ def complete(problem: Problem, folder: Path, processes: int, evaluate_every: int
 
 
 def _log_time(rounds: int, seconds: float) -> None:
-    """Tell how long it took; not in the reports, whose bytes only depend on what was computed."""
+    """Log how long it took; in the reports it would give equal runs different bytes."""
     if rounds:
         log.info("%d rounds in %.1f s, %.2f s a round.", rounds, seconds, seconds / rounds)
 
 
-def _tested(problem: Problem, federation: Federation, history: list[Row], run: Run) -> Result:
+def _tested(problem: LocalProblem, federation: Federation, history: list[Row], run: Run) -> Result:
     scores = score_all(problem, federation, run)
     history[-1] |= mean_row(scores.clients) | {NEW_TEST: scores.new.mean_probability}
     return Result(federation, history, scores)
 
 
-def _resume(problem: Problem, path: Path) -> tuple[Federation, list[Row]]:
+def _resume(problem: LocalProblem, path: Path) -> tuple[Federation, list[Row]]:
     if not path.exists():
         return begin(problem), []
     try:
         federation, facts = load_federation(path)
-    except InputError as error:  # It may be made again, and must not be believed.
+    except InputError as error:  # Rather made again than believed.
         log.warning("The rounds kept so far cannot be used, all are played again: %s", error)
         return begin(problem), []
     log.info("Going on: %d of %d rounds were finished before.", federation.round,
@@ -85,16 +86,16 @@ def _resume(problem: Problem, path: Path) -> tuple[Federation, list[Row]]:
     return federation, facts["history"]
 
 
-def _rounds(problem: Problem, done: int) -> Iterator[int]:
+def _rounds(problem: LocalProblem, done: int) -> Iterator[int]:
     rounds, name = problem.training.rounds, problem.algorithm.name
     yield from progress(range(done + 1, rounds + 1), rounds, "round", name, initial=done)
 
 
 def round_row(summary: RoundSummary) -> Row:
     """What every round tells."""
-    told: Row = {"round": summary.round, "clients": len(summary.participants)}
-    told[UPLOAD_BYTES] = summary.upload_bytes
-    return told | {f"train:{name}": value for name, value in summary.terms.items()}
+    counts = {"round": summary.round, "clients": len(summary.participants)}
+    terms = {f"train:{name}": value for name, value in summary.terms.items()}
+    return counts | {UPLOAD_BYTES: summary.upload_bytes} | terms
 
 
 def mean_row(scores: ClientScores) -> Row:

@@ -65,7 +65,7 @@ def descend(
     seen = 0
     model.train()
     settings = context.training
-    for _ in range(settings.epochs):
+    for _ in range(context.epochs):
         for inputs, label in data.batches(settings.batch_size, generator):
             for _ in range(repeats):
                 with autocast(inputs.device, settings.bf16):
@@ -88,7 +88,7 @@ def sgd(parameters: Iterable[nn.Parameter], context: RoundContext) -> torch.opti
     settings = context.training
     return torch.optim.SGD(
         parameters,
-        lr=context.lr,
+        lr=context.learning_rate,
         momentum=settings.momentum,
         nesterov=settings.nesterov and settings.momentum > 0,
         weight_decay=settings.weight_decay,

@@ -12,12 +12,12 @@ from pfl.errors import InputError
 from pfl.flower.parameters import (
     check_plain_sums,
     head_settings,
-    number_or_auto,
     read_json,
     read_parameters,
     run_settings,
     to_json,
 )
+from pfl.runtime.values import number_or_auto
 from tests.workspace import ROOT
 
 HEADS = {"family": "auto", "alpha": "auto", "beta": "auto", "rho": 0.5, "criterion": "margin"}
@@ -105,4 +105,4 @@ def test_numbers_keep_every_bit_on_their_way_to_clients():
     values = {"third": 1 / 3, "tiny": 5e-324}
     assert read_json(to_json(values)) == values
     assert json.loads(to_json({"x": 1})) == {"x": 1}
-    assert number_or_auto({"beta": 2}, "aggregate.beta") == 2.0
+    assert number_or_auto(2, "aggregate.beta") == 2.0

@@ -19,7 +19,7 @@ from pfl.data.samples.clients import Clients, deal, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.flower.server.app import main
-from stages._flags import Device, Precision
+from pfl.runtime.values import Device, Precision
 from stages.train import train
 from tests.flower.grid import RUN, LocalGrid, virtual
 
@@ -224,8 +224,14 @@ def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message)
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"fraction": 0.0}, r"rounds.fraction is 0.0: choose a number in \(0, 1\]"),
-        ({"epochs": True}, r"rounds\.epochs is True: choose a whole number"),
+        ({"fraction": 0.0}, r"rounds.fraction is 0.0: choose a number with 0 < x ≤ 1"),
+        ({"epochs": True}, r"rounds\.epochs is True: it must be a whole number"),
+        ({"precision": "bf61"}, r"rounds\.precision is bf61: choose from fp32, bf16"),
+        ({"device": "gpu"}, r"rounds\.device is gpu: choose from auto, cpu, cuda"),
+        ({"nesterov": "no"}, r"rounds\.nesterov is no: it must be true or false"),
+        ({"augment": "no"}, r"rounds\.augment is no: it must be true or false"),
+        ({"image-size": "large"}, r"rounds\.image-size is 'large': it must be auto or"),
+        ({"network": "lenet6"}, r"rounds\.network is lenet6: choose from lenet5"),
     ],
 )
 def test_parameters_are_checked_at_the_server(data, tmp_path, section, message):

@@ -158,7 +158,7 @@ def federated(folder, pixels):
 
 
 def batches(data):
-    parts = (*data.clients, data.tests.pooled)
+    parts = (*data.clients.values(), data.tests.pooled)
     for client, part in enumerate(parts):
         yield from part.batches(5, torch.Generator().manual_seed(client))
         yield from part.in_order(7)
@@ -177,9 +177,9 @@ def test_training_sees_the_same_batches(shared, twice, pixels):
 def test_training_data_refer_to_one_tensor_on_any_device(shared):
     data = federated(shared, None)
     for one in (data, data.to(torch.device("meta"))):
-        parts = (*one.clients, one.tests.pooled, *one.tests.validation)
+        parts = (*one.clients.values(), one.tests.pooled, *one.tests.validation)
         assert len({id(part.stored) for part in parts}) == 1
-    assert len(data.tests.pooled.stored) < len(data.tests.pooled) + sum(map(len, data.clients))
+    assert len(data.tests.pooled.stored) < len(data.tests.pooled) + sum(data.sizes)
 
 
 def test_taking_from_shared_samples_copies_none():

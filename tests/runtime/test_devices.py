@@ -3,8 +3,14 @@
 import pytest
 import torch
 
+from pfl.data.tensors.client_data import TestData
+from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.runtime.devices import chosen_device, training_device
+from pfl.runtime.devices import chosen_device
+from pfl.runtime.values import Device
+from pfl.training.methods.fedavg import fedavg
+from pfl.training.problem import local_problem
+from tests.federations import images, network, training
 
 
 @pytest.fixture
@@ -32,8 +38,15 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match=r"extract\.device is cuda.*no GPU"):
         chosen_device("cuda", "extract.device")
-    with pytest.raises(InputError, match=r"rounds\.device is cuda"):
-        training_device("cuda")
+
+
+@pytest.mark.parametrize("section", ["rounds", "head-rounds"])
+def test_training_names_the_key_of_its_section(monkeypatch, section):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    settings = training(section=section, device=Device.cuda)
+    data = FederatedData({}, TestData((), images(0), (), None), 3)
+    with pytest.raises(InputError, match=rf"^{section}\.device is cuda"):
+        local_problem(settings, lambda weights: network(), fedavg, data)
 
 
 @pytest.mark.parametrize("name", ["auto", "cuda"])
@@ -43,7 +56,7 @@ def test_on_a_gpu_deterministic_algorithms_are_asked_for(gpu, name):
 
 
 def test_on_a_gpu_float32_is_not_tf32(gpu):
-    training_device("auto")
+    chosen_device("auto", "rounds.device")
     assert not torch.backends.cuda.matmul.allow_tf32
     assert not torch.backends.cudnn.allow_tf32
     assert not torch.backends.cudnn.benchmark

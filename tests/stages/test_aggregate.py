@@ -54,7 +54,7 @@ def test_one_client_is_refused_and_of_two_a_warning_says_what_they_learn(tmp_pat
 
 
 def test_neighbors_that_are_no_number_are_refused(tmp_path):
-    with pytest.raises(typer.BadParameter, match="'all' must be auto or"):
+    with pytest.raises(typer.BadParameter, match="'all': it must be auto or"):
         run(tmp_path, 3, neighbors="all")
     with pytest.raises(InputError, match="two neighbors or more"):
         run(tmp_path, 3, neighbors="1")

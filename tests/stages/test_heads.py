@@ -12,8 +12,8 @@ from pfl.data.samples.clients import Clients, deal, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
+from pfl.runtime.values import Device
 from pfl.training.checkpoint import load_federation
-from stages._flags import Device
 from stages.heads import heads
 from tests.workspace import ROOT
 

@@ -18,7 +18,7 @@ from pfl.data.images.site_shift import Kind, Skew
 from pfl.data.samples.index import read_index
 from pfl.data.sources.duplicates import hashes_of_artifact
 from pfl.errors import InputError
-from stages._flags import Device, Precision
+from pfl.runtime.values import Device, Precision
 from stages.pretrain import pretrain
 from stages.public import public
 from tests.tiny import pfl

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-import typer
 from ruamel.yaml import YAML
 
 from pfl.data.images.images import PixelArray, write_images
@@ -18,8 +17,8 @@ from pfl.data.samples.clients import Clients, deal, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
+from pfl.runtime.values import Device, Precision
 from pfl.training.checkpoint import load_federation
-from stages._flags import Device, Precision
 from stages.train import train
 from tests.workspace import ROOT
 
@@ -153,7 +152,7 @@ def test_what_cannot_work_is_told_and_leaves_no_output(call, tmp_path, changes, 
 
 
 def test_a_size_is_a_number_or_auto(call):
-    with pytest.raises(typer.BadParameter, match="auto or pixels"):
+    with pytest.raises(InputError, match=r"rounds\.image-size is 'large': it must be auto"):
         call(image_size="large")
 
 

@@ -16,7 +16,7 @@ from pfl.training.evaluation import Tally, able_clients, predict, score_all, sco
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.fedavg_ft import fedavg_ft
 from pfl.training.methods.local import local
-from pfl.training.rounds import client_model
+from pfl.training.rounds import ClientRound
 from pfl.training.split import merge
 from tests.federations import SIZES, equal, images, network, play, problem
 
@@ -132,14 +132,13 @@ def test_the_weight_average_counts_samples():
 @pytest.mark.parametrize("make", [fedavg, local, FINE_TUNED])
 def test_each_model_is_made_once_and_sees_each_sample_once(make, monkeypatch):
     of = problem(make, external=5)
+    federation, _ = play(of)
     seen, made = [], []
     monkeypatch.setattr(
         evaluation, "predict", lambda model, data: seen.append(len(data)) or predict(model, data)
     )
-    monkeypatch.setattr(
-        evaluation, "client_model", lambda *place: made.append(1) or client_model(*place)
-    )
-    federation, _ = play(of)
+    model_of = ClientRound.model
+    monkeypatch.setattr(ClientRound, "model", lambda *args: made.append(1) or model_of(*args))
     with workers(of, 1) as run:
         score_all(of, federation, run)
     count = 1 if make is fedavg else len(ABLE)

@@ -40,10 +40,10 @@ def test_ends_meet():
 
 @pytest.mark.parametrize("count", [0, 4, 5])
 def test_there_must_be_so_many_layers(count):
-    with pytest.raises(InputError, match=r"fedper\.private-layers is \d, .* 1 … 3"):
-        end_layers(network(), count, True, "fedper.private-layers")
+    with pytest.raises(InputError, match=r"private-layers is \d, .* 1 … 3"):
+        end_layers(network(), count, True, "private-layers")
 
 
 def test_one_layer_cannot_be_divided():
-    with pytest.raises(InputError, match=r"fedper\.private-layers .* one alone"):
-        end_layers(nn.Linear(2, 3), 1, True, "fedper.private-layers")
+    with pytest.raises(InputError, match=r"private-layers .* one alone"):
+        end_layers(nn.Linear(2, 3), 1, True, "private-layers")

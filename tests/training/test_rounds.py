@@ -4,26 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load
 
 from pfl.errors import InputError
 from pfl.runtime.rng import stream
 from pfl.runtime.workers import workers
+from pfl.training.algorithm import Algorithm
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.fedper import fedper
 from pfl.training.methods.local import local
-from pfl.training.rounds import (
-    Algorithm,
-    begin,
-    client_model,
-    jobs_for,
-    model_state,
-    participants,
-    play_round,
-)
+from pfl.training.rounds import begin, model_state, participants, places, play_round
 from pfl.training.sgd import train
 from pfl.training.split import keep, merge, private_where, upload
-from tests.federations import SIZES, equal, network, play, problem, same, training
+from tests.federations import SIZES, equal, network, place, play, problem, same, training
 
 
 def two_private(model):
@@ -62,7 +54,7 @@ def test_a_client_that_has_nothing_never_takes_part():
 def test_clients_with_one_class_and_one_sample_train():
     one_class = problem(normalized=True, sizes=(6, 1))
     label = torch.ones(6, dtype=torch.int64)
-    clients = (replace(one_class.clients[0], label=label), one_class.clients[1])
+    clients = one_class.clients | {0: replace(one_class.clients[0], label=label)}
     federation, told = play(replace(one_class, clients=clients))
     assert told[-1].terms["loss"] < told[0].terms["loss"]
     assert all(value.isfinite().all() for value in federation.shared.values())
@@ -86,8 +78,7 @@ def test_what_turns_private_starts_from_the_value_downloaded():
     of = problem(growing, sizes=(5, 8))
     with workers(of, 1) as run:
         federation, _ = play_round(of, begin(of), run)
-        job = jobs_for(federation, [1], 2)[0]
-        started = model_state(client_model(of, job))
+        started = model_state(place(federation, 1, 2).model(of))
     first, second = of.split(1), of.split(2)
     newly = {name: second[name] & ~first[name] for name in second}
     assert any(mask.any() for mask in newly.values())
@@ -123,7 +114,7 @@ def test_the_order_of_answers_changes_nothing():
     of = problem(two_private)
     with workers(of, 1) as run:
         usual, _ = play_round(of, begin(of), run)
-        turned, _ = play_round(of, begin(of), lambda f, jobs: run(f, list(reversed(jobs))))
+        turned, _ = play_round(of, begin(of), lambda requests: run(requests[::-1]))
     assert same(usual, turned)
 
 
@@ -165,14 +156,14 @@ def test_a_round_that_loses_everybody_changes_nothing():
 
 
 def test_the_learning_rate_decays():
-    of = problem(lr=0.5, lr_decay=0.1)
-    assert [of.context(t, {}).lr for t in (1, 2, 3)] == pytest.approx([0.5, 0.05, 0.005])
+    of = problem(learning_rate=0.5, learning_rate_decay=0.1)
+    assert [of.context(t, {}).learning_rate for t in (1, 2, 3)] == pytest.approx([0.5, 0.05, 0.005])
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_divergence_stops_with_round_client_and_advice(processes):
-    with pytest.raises(InputError, match=r"round \d.* client \d.*Lower the learning-rate"):
-        play(problem(lr=1e30), processes)
+    with pytest.raises(InputError, match=r"round \d.* client \d.*Lower rounds\.learning-rate"):
+        play(problem(learning_rate=1e30), processes)
 
 
 def test_weights_that_diverge_stop_too():
@@ -190,9 +181,9 @@ def test_weights_that_diverge_stop_too():
 def test_a_download_never_has_another_clients_private_weights():
     of = problem(two_private)
     federation, _ = play(of)
-    jobs = jobs_for(federation, [0, 1, 3, 4], 4)
-    assert len({job.shared for job in jobs}) == 1
+    download, *others = (client.shared for client in places(federation, [0, 1, 3, 4], 4))
+    assert all(other is download for other in others)
     split = private_where(federation.shared, lambda name: name[0] in "79")
     start = network().state_dict()
-    assert equal(keep(load(jobs[0].shared), split), keep(start, split))
+    assert equal(keep(download, split), keep(start, split))
     assert upload(federation.shared, split).keys() == {"0.weight", "0.bias", "3.weight", "3.bias"}

@@ -13,7 +13,7 @@ from pfl.training.methods.ditto import ditto
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.fedavg_ft import fedavg_ft
 from pfl.training.methods.local import local
-from pfl.training.run import STATE, complete
+from pfl.training.run import STATE, train_and_test
 from tests.federations import play, problem, same
 
 
@@ -48,33 +48,33 @@ def told(result):
 @pytest.mark.parametrize("make", [fedavg, partial(ditto, attraction=0.1)])
 def test_a_stopped_run_ends_the_same(tmp_path, monkeypatch, make, rounds):
     of = problem(make, normalized=True, fraction=0.6, client_dropout=0.2)
-    whole = complete(of, tmp_path / "whole", 1, 2)
+    whole = train_and_test(of, tmp_path / "whole", 1)
     folder = tmp_path / "stopped"
     with monkeypatch.context() as patch:
         stop_after(patch, rounds)
         if rounds < 3:
             with pytest.raises(Stopped):
-                complete(of, folder, 1, 2)
+                train_and_test(of, folder, 1)
         else:
-            complete(of, folder, 1, 2)
+            train_and_test(of, folder, 1)
     assert not rounds or load_federation(folder / STATE)[0].round == rounds
-    resumed = complete(of, folder, 2, 2)
+    resumed = train_and_test(of, folder, 2)
     assert same(resumed.federation, whole.federation)
     assert told(resumed) == told(whole)
 
 
 def test_a_damaged_state_is_told_and_not_believed(tmp_path, monkeypatch, caplog):
     of = problem(fedavg, normalized=True)
-    whole = complete(of, tmp_path / "whole", 1, 2)
+    whole = train_and_test(of, tmp_path / "whole", 1)
     folder = tmp_path / "stopped"
     with monkeypatch.context() as patch:
         stop_after(patch, 2)
         with pytest.raises(Stopped):
-            complete(of, folder, 1, 2)
+            train_and_test(of, folder, 1)
     state = bytearray((folder / STATE).read_bytes())
     state[-5] ^= 1
     (folder / STATE).write_bytes(state)
-    again = complete(of, folder, 1, 2)
+    again = train_and_test(of, folder, 1)
     assert "all are played again" in caplog.text
     assert same(again.federation, whole.federation)
     assert told(again) == told(whole)
@@ -82,7 +82,7 @@ def test_a_damaged_state_is_told_and_not_believed(tmp_path, monkeypatch, caplog)
 
 def test_the_history_tells_each_round(tmp_path):
     of = problem(local, rounds=5)
-    result = complete(of, tmp_path, 1, 2)
+    result = train_and_test(of, tmp_path, 1)
     _, summaries = play(of)
     assert [row["round"] for row in result.history] == [1, 2, 3, 4, 5]
     assert [row["train:loss"] for row in result.history] == [s.terms["loss"] for s in summaries]
@@ -93,8 +93,11 @@ def test_the_history_tells_each_round(tmp_path):
 
 
 def test_tests_change_no_training(tmp_path):
-    of = problem(partial(fedavg_ft, epochs=1, learning_rate=0.1), rounds=4)
-    often, rarely = (complete(of, tmp_path / str(n), 1, n).federation for n in (1, 4))
+    tuned = partial(fedavg_ft, epochs=1, learning_rate=0.1)
+    often, rarely = (
+        train_and_test(problem(tuned, rounds=4, evaluate_every=n), tmp_path / str(n), 1).federation
+        for n in (1, 4)
+    )
     assert same(often, rarely)
 
 
@@ -108,6 +111,6 @@ def test_divergence_keeps_the_last_good_state(tmp_path):
 
     broken = replace(of, algorithm=replace(of.algorithm, train=spoiled))
     with pytest.raises(InputError, match="round 3: the loss of client 0"):
-        complete(broken, tmp_path, 1, 1)
+        train_and_test(broken, tmp_path, 1)
     kept, _ = load_federation(tmp_path / STATE)
     assert same(kept, play(of, rounds=2)[0])

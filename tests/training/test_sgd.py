@@ -1,9 +1,12 @@
 """Local training is plain SGD, and what it tells are means over samples."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
 
+from pfl.runtime.values import Precision
 from pfl.training.sgd import cross_entropy, descend, train
 from tests.federations import equal, generator, images, network, problem
 
@@ -34,7 +37,7 @@ def test_training_is_a_plain_loop(normalized, nesterov):
 def test_terms_are_means_over_samples():
     """With a learning rate of zero every pass sees the same network."""
     data, model = images(11), network()
-    told = train(model, data, context(lr=0.0), generator())
+    told = train(model, data, replace(context(), learning_rate=0.0), generator())
     logits = model(data.view(data.stored)).detach()
     assert told["loss"] == pytest.approx(float(F.cross_entropy(logits, data.label)), rel=1e-5)
     hits = (logits.argmax(1) == data.label).double().mean()
@@ -45,7 +48,7 @@ def test_terms_are_means_over_samples():
 def test_training_helps(seed):
     """At a rate without chaos: with each of 20 seeds, the loss fell to between 0.20 and 0.22."""
     first, last = (
-        train(network(), images(60), context(lr=0.005, epochs=epochs), generator(seed))["loss"]
+        train(network(), images(60), context(learning_rate=0.005, epochs=epochs), generator(seed))["loss"]
         for epochs in (1, 20)
     )
     assert last < 0.5 * first
@@ -68,6 +71,6 @@ def test_without_momentum_nesterov_has_no_meaning():
 def test_bfloat16_rounds_products_and_keeps_weights_in_float32():
     left, right = network(), network()
     told = train(left, images(20), context(), generator())
-    rounded = train(right, images(20), context(bf16=True), generator())
+    rounded = train(right, images(20), context(precision=Precision.bf16), generator())
     assert told["loss"] != rounded["loss"] == pytest.approx(told["loss"], rel=0.02)
     assert {value.dtype for value in right.state_dict().values()} == {torch.float32}

@@ -1,9 +1,10 @@
 """A trained method at a client: its part of a round, with private weights that never leave.
 
-The round itself is :func:`pfl.training.rounds.train_client`. What the client keeps between rounds
-lies in the state that Flower keeps for it at its node (``Context``), a generation a round: the
-server tells the last round whose upload arrived, and the client goes on from there. So an upload
-that was lost on its way leaves the client as if it had not taken part, as it does in the pipeline.
+The round itself is a :class:`pfl.training.rounds.TrainRequest`. What the client keeps between
+rounds lies in the state that Flower keeps for it at its node (``Context``), a generation a round:
+the server tells the last round whose upload arrived, and the client goes on from there. So an
+upload that was lost on its way leaves the client as if it had not taken part, as it does in the
+pipeline.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 import torch
 from flwr.app import MetricRecord, RecordDict
 from jaxtyping import UInt8
-from safetensors.torch import load, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
@@ -27,9 +28,10 @@ from pfl.flower.client.site import Site, stamp
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.tensors import tensor_record, tensors_of
 from pfl.flower.parameters import read_json
-from pfl.flower.trained import Shape, Trained, problem_of
-from pfl.training.evaluation import model_in_use, own_accuracy
-from pfl.training.rounds import Job, Problem, model_state, state_bytes, train_client
+from pfl.flower.trained import Trained, from_dict
+from pfl.training.evaluation import OwnTestRequest, model_in_use
+from pfl.training.problem import LocalProblem, holdout, local_problem
+from pfl.training.rounds import ClientRound, Member, TrainRequest, model_state
 
 SHARED, SENT, TOLD, METRICS = "shared", "sent", "told", "metrics"
 PRIVATE, MEMORY = "private", "memory"
@@ -37,8 +39,7 @@ PRIVATE, MEMORY = "private", "memory"
 
 def images_hello(site: Site, content: RecordDict) -> Hello:
     """Number, kind of images, and sums over the pixels that are trained with."""
-    told = _trained(content)
-    data = _own(site, told)
+    data = _data(site, _trained(content)).clients[site.client]  # not yet normalized as all others'
     sums = pixel_sums(data.samples())
     facts = {
         "train": len(data),
@@ -50,42 +51,34 @@ def images_hello(site: Site, content: RecordDict) -> Hello:
 
 def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Train in one round; ``state`` is what this client keeps, and is brought up to date."""
-    problem, job = _problem(site, content), _job(site, content, state)
-    answer = train_client(problem, job)
-    _store(state, job, load(answer.private), load(answer.memory))
+    place = _place(site, content, state)
+    update = TrainRequest(place).perform(_problem(site, content))
+    _store(state, place.member.last, update.member)
     return RecordDict(
-        {SENT: tensor_record(load(answer.upload)), METRICS: MetricRecord(dict(answer.terms))}
+        {SENT: tensor_record(update.upload), METRICS: MetricRecord(dict(update.terms))}
     )
 
 
 def score_own(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Accuracy on the client's own samples; after the last round its model is kept."""
-    problem, job = _problem(site, content), _job(site, content, state)
-    own, validation = own_accuracy(problem, job)
-    if site.out is not None and job.round == problem.training.rounds:
+    problem, place = _problem(site, content), _place(site, content, state)
+    own, validation = OwnTestRequest(place).perform(problem)
+    if site.out is not None and place.round == problem.training.rounds:
+        weights = model_state(model_in_use(problem, place))
         with replacing(site.out / "model.safetensors") as part:
-            save_file(
-                {n: v.contiguous() for n, v in model_state(model_in_use(problem, job)).items()},
-                part,
-            )
+            save_file({name: value.contiguous() for name, value in weights.items()}, part)
     return RecordDict({METRICS: MetricRecord({"own": own, "validation": validation})})
 
 
 def _trained(content: RecordDict) -> Trained:
-    told = content.config_records[TOLD]
-    return Trained(**read_json(told["trained"]))
+    return from_dict(read_json(content.config_records[TOLD]["trained"]))
 
 
-def _own(site: Site, told: Trained) -> ClientData:
-    """The client's training data, not yet normalized as all others'."""
-    return _data(site, told).clients[site.client]
-
-
-def _data(site: Site, told: Trained) -> FederatedData:
-    """This site's samples, as the pipeline deals them."""
-    pixels = _pixels(site.folder, told.image_size, stamp(site.folder, "images.h5"))
-    view_of = partial(pixel_view, augment=bool(told.rounds["augment"]))
-    return federate(site.index, site.held, pixels, told.holdout, view_of)
+def _data(site: Site, trained: Trained) -> FederatedData:
+    """This site's samples, as the pipeline gives them to clients."""
+    pixels = _pixels(site.folder, trained.image_size, stamp(site.folder, "images.h5"))
+    view_of = partial(pixel_view, augment=trained.augment)
+    return federate(site.index, site.held, pixels, holdout(trained.training), view_of)
 
 
 @lru_cache(maxsize=1)
@@ -95,18 +88,18 @@ def _pixels(folder: Path, size: int | None, stamped: tuple[int, ...]) -> UInt8[T
         return load_pixels(images, size)
 
 
-def _problem(site: Site, content: RecordDict) -> Problem:
+def _problem(site: Site, content: RecordDict) -> LocalProblem:
     """The pipeline's problem, with this client's samples alone."""
-    told = _trained(content)
+    trained = _trained(content)
     common = read_json(content.config_records[TOLD]["common"])
-    data = _data(site, told)
-    shape = Shape(common["channels"], data.tests.pooled.stored.shape[1], data.classes)
+    data = _data(site, trained)
     mean, std = (torch.tensor(common[name]) for name in ("mean", "std"))
-    normal = _Normal(shape.channels, PixelView(mean, std, bool(told.rounds["augment"])))
-    nobody = data.clients[site.client].take(torch.zeros(0, dtype=torch.int64))
-    clients = [nobody] * site.client + [normal.of(data.clients[site.client])]
-    tests = data.tests.each(normal.of)
-    return problem_of(told, shape, clients, tests, str(told.rounds["device"]))
+    normal = _Normal(common["channels"], PixelView(mean, std, trained.augment))
+    own = {site.client: normal.of(data.clients[site.client])}
+    side = data.tests.pooled.stored.shape[1]
+    network = trained.make_network(normal.channels, side, data.classes)
+    known = FederatedData(own, data.tests.each(normal.of), data.classes)
+    return local_problem(trained.training, network, trained.make_algorithm, known)
 
 
 @dataclass(frozen=True)
@@ -124,19 +117,13 @@ class _Normal:
         return replace(data, stored=pixels, view=self.view)
 
 
-def _job(site: Site, content: RecordDict, state: RecordDict) -> Job:
-    """The client's part, with what it kept of the round ``last``."""
-    told = content.config_records[TOLD]
-    number, last = int(str(told["round"])), int(str(told["last"]))
+def _place(site: Site, content: RecordDict, state: RecordDict) -> ClientRound:
+    """The client in this round, with what it kept of the round ``last``."""
+    request = content.config_records[TOLD]
+    number, last = int(str(request["round"])), int(str(request["last"]))
     kept = _kept(site, state, last) if last else {}
-    return Job(
-        client=site.client,
-        round=number,
-        last=last,
-        shared=state_bytes(tensors_of(content.array_records[SHARED])),
-        private=state_bytes(_part(kept, PRIVATE)),
-        memory=state_bytes(_part(kept, MEMORY)),
-    )
+    member = Member(last, _part(kept, PRIVATE), _part(kept, MEMORY))
+    return ClientRound(site.client, number, tensors_of(content.array_records[SHARED]), member)
 
 
 def _part(kept: Mapping[str, Tensor], kind: str) -> dict[str, Tensor]:
@@ -154,15 +141,13 @@ def _kept(site: Site, state: RecordDict, last: int) -> dict[str, Tensor]:
     return tensors_of(state.array_records[name])
 
 
-def _store(
-    state: RecordDict, job: Job, private: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-) -> None:
+def _store(state: RecordDict, last: int, member: Member) -> None:
     """Add this round's generation; of the earlier ones only that of ``last`` can be asked for."""
     for name in list(state.array_records):
-        if name != _generation(job.last):
+        if name != _generation(last):
             del state[name]
-    parts = ((PRIVATE, private), (MEMORY, memory))
-    state[_generation(job.round)] = tensor_record(
+    parts = ((PRIVATE, member.private), (MEMORY, member.memory))
+    state[_generation(member.last)] = tensor_record(
         {f"{kind}/{name}": value for kind, values in parts for name, value in values.items()}
     )
 

@@ -16,18 +16,13 @@ from pfl.flower.client.fedhip import SENT, Answer, answer_record, zero_of
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import FEATURES, HEADS, MOMENTS
 from pfl.flower.messages.records import moments_of
-from pfl.flower.parameters import (
-    RunSettings,
-    Section,
-    check_plain_sums,
-    head_settings,
-    number_or_auto,
-)
+from pfl.flower.parameters import RunSettings, Section, check_plain_sums, head_settings
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
 from pfl.flower.server.ledger import Ledger, keep_classes, kept_classes, open_ledger
 from pfl.flower.server.report import Achieved, parse_achieved, write_report
 from pfl.flower.server.secure import secure_total
+from pfl.runtime.values import number_or_auto
 
 
 def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
@@ -39,7 +34,7 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     section, phase2 = sections["personalize"], sections["aggregate"]
     check_plain_sums(sections)
     head_settings(section)  # Found out now if no client could use it.
-    beta = number_or_auto(phase2, "aggregate.beta")
+    beta = number_or_auto(phase2.get("beta"), "aggregate.beta")
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
     if settings.state is not None:
@@ -90,7 +85,7 @@ def _check_secure(settings: RunSettings) -> None:
 
 def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Ledger:
     """The sum of those that have greeted, of which the server sees the total alone."""
-    neighbors = number_or_auto(section, "aggregate.neighbors")
+    neighbors = number_or_auto(section.get("neighbors"), "aggregate.neighbors")
     nodes = {hello.client: node for node, hello in hellos.items()}
     zero = zero_of(first_of(hellos).recipe, len(net.classes))
     degree = None if neighbors is None else ceil(neighbors)

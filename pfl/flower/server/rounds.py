@@ -1,22 +1,20 @@
 """A trained method at the server: :mod:`pfl.training.rounds` with clients that are elsewhere.
 
-:func:`pfl.training.rounds.play_round` hands its jobs to a function that has them done. In the
-pipeline it is a pool of processes; here it sends them to the clients. Sampling, dropouts and
-averaging are therefore the pipeline's own, and a client's private weights are in no job and no
-answer.
+:func:`pfl.training.rounds.play_round` hands its requests to a function that has them performed. In
+the pipeline it is a pool of processes; here it sends them to the clients. Sampling, dropouts and
+averaging are therefore the pipeline's own, and a client's private weights are in no message.
 """
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any
 
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
-from safetensors.torch import load
 
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
@@ -31,24 +29,23 @@ from pfl.flower.parameters import RunSettings, Section, to_json
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import greet
 from pfl.flower.server.traffic import traffic_csv
-from pfl.flower.trained import Shape, Trained, no_tests, problem_of, sizes_only, trained
+from pfl.flower.trained import Trained, trained
 from pfl.training.checkpoint import save_federation
-from pfl.training.evaluation import ClientScores, own_accuracy, score_clients
+from pfl.training.evaluation import ClientScores, OwnTestRequest, score_clients
+from pfl.training.problem import Problem, make_problem
 from pfl.training.report import rounds_csv
 from pfl.training.rounds import (
-    Answer,
+    ClientRound,
+    ClientUpdate,
     Federation,
-    Job,
-    Problem,
+    Member,
+    TrainRequest,
     begin,
     play_round,
-    state_bytes,
-    train_client,
 )
 from pfl.training.run import Row, mean_row, round_row
 
 log = logging.getLogger(__name__)
-NOTHING = state_bytes({})
 
 
 def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
@@ -57,26 +54,27 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     Raises:
         InputError: a client failed and the run is to stop then, or nobody is left.
     """
-    told = trained(sections, settings.method, settings.seed)
+    method = trained(sections, settings.method, settings.seed)
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
-    asked = RecordDict({TOLD: ConfigRecord({"trained": to_json(vars(told))})})
-    hellos = greet(net, dict.fromkeys(nodes, asked), IMAGES, settings.fingerprint)
-    away = _Away(net, {h.client: node for node, h in hellos.items()}, told, _common(hellos))
-    problem = _problem(told, hellos, away.common, len(net.classes))
-    federation, history, scores = _play(problem, away, told)
+    greeting = RecordDict({TOLD: ConfigRecord({"trained": to_json(asdict(method))})})
+    hellos = greet(net, dict.fromkeys(nodes, greeting), IMAGES, settings.fingerprint)
+    common = _common(hellos)
+    problem = _problem(method, hellos, common, len(net.classes))
+    away = _Away(net, {h.client: node for node, h in hellos.items()}, problem, method, common)
+    federation, history, scores = _play(problem, away)
     _report(settings, problem, federation, history, scores, net)
 
 
 def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
     """What all clients' images are normalized with, from the sums that they sent."""
-    facts: list[Mapping[str, Any]] = [h.facts for h in hellos.values() if h.facts["train"]]
-    if not facts:
+    able: list[Mapping[str, Any]] = [h.facts for h in hellos.values() if h.facts["train"]]
+    if not able:
         raise InputError("No client has training samples: mend what the faults above tell.")
-    channels = max(told["channels"] for told in facts)
+    channels = max(facts["channels"] for facts in able)
     parts = []
-    for told in facts:
-        count, first, second = told["pixels"]
+    for facts in able:
+        count, first, second = facts["pixels"]
         wide = [torch.tensor(v * (channels // len(v)), dtype=torch.int64) for v in (first, second)]
         parts.append(PixelSums(count, *wide))
     mean, std = normalization(parts)
@@ -84,28 +82,28 @@ def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
 
 
 def _problem(
-    told: Trained, hellos: Mapping[int, Hello], common: Mapping[str, Any], classes: int
+    method: Trained, hellos: Mapping[int, Hello], common: Mapping[str, Any], classes: int
 ) -> Problem:
     """The pipeline's problem, of whose data the server knows the clients' sizes alone."""
-    facts = {h.client: h for h in hellos.values()}
-    sizes = [int(str(facts[k].facts["train"])) if k in facts else 0 for k in range(max(facts) + 1)]
-    recipe: Mapping[str, Any] = next(iter(facts.values())).recipe
-    shape = Shape(common["channels"], recipe["side"], classes)
-    return problem_of(told, shape, sizes_only(sizes), no_tests(), "cpu")
+    greeted = {hello.client: hello for hello in hellos.values()}
+    sizes = [
+        int(str(greeted[client].facts["train"])) if client in greeted else 0
+        for client in range(max(greeted) + 1)
+    ]
+    recipe: Mapping[str, Any] = next(iter(greeted.values())).recipe
+    network = method.make_network(common["channels"], recipe["side"], classes)
+    return make_problem(method.training, network, method.make_algorithm, sizes)
 
 
-def _play(
-    problem: Problem, away: "_Away", told: Trained
-) -> tuple[Federation, list[Row], ClientScores]:
+def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], ClientScores]:
     """Every round, with tests where the pipeline has them."""
     federation, history = begin(problem), list[Row]()
-    rounds, every = problem.training.rounds, told.rounds["evaluate-every"]
-    run = away.runner(problem)
+    rounds, every = problem.training.rounds, problem.training.evaluate_every
     for number in range(1, rounds + 1):
-        federation, summary = play_round(problem, federation, run)
+        federation, summary = play_round(problem, federation, away.run)
         history.append(round_row(summary))
         if number % every == 0 or number == rounds:
-            scores = score_clients(problem, federation, run)
+            scores = score_clients(problem, federation, away.run)
             history[-1] |= mean_row(scores)
         log.info("Round %d of %d: %d clients.", number, rounds, len(summary.participants))
     return federation, history, scores
@@ -118,68 +116,67 @@ class _Away:
     Attributes:
         net: messages.
         nodes: by client.
-        told: the method.
+        problem: what the server knows of it.
+        method: with its settings.
         common: how images are normalized.
     """
 
     net: Exchange
     nodes: Mapping[int, int]
-    told: Trained
+    problem: Problem
+    method: Trained
     common: Mapping[str, Any]
 
-    def runner(
-        self, problem: Problem
-    ) -> Callable[[Callable[[Any, Any], Any], Sequence[Any]], Iterator[Any]]:
-        """Has jobs done by the clients they are of; what has to be done tells the message type."""
+    def run(self, requests: Sequence[Any], /) -> Iterator[Any]:
+        """Have requests, all of one kind, performed by the clients that they are about."""
+        places = [request.place for request in requests]
+        if all(isinstance(request, TrainRequest) for request in requests):
+            return self._train(places)
+        if all(isinstance(request, OwnTestRequest) for request in requests):
+            return self._test(places)
+        raise NotImplementedError(f"{requests[0]} cannot be done by sites.")
 
-        def run(function: Callable[[Any, Any], Any], jobs: Sequence[Any]) -> Iterator[Any]:
-            if function is train_client:
-                return self._train(problem, jobs)
-            if function is own_accuracy:
-                return self._test(jobs)
-            raise NotImplementedError(f"{function.__name__} cannot be done by sites.")
+    def _train(self, places: Sequence[ClientRound]) -> Iterator[ClientUpdate]:
+        """The updates that arrive and make sense; a client without one counts as not drawn."""
+        if not places:
+            return
+        number = places[0].round
+        expected = _shared_sizes(self.problem, number)
 
-        return run
-
-    def _train(self, problem: Problem, jobs: Sequence[Job]) -> Iterator[Answer]:
-        """The answers that arrive and make sense; a client without one counts as not drawn."""
-        expected = _shared_sizes(problem, jobs[0].round) if jobs else {}
-
-        def parse(node: int, content: RecordDict) -> Answer:
-            sent = tensors_of(content.array_records.get(SENT, ArrayRecord()))
-            check_tensors(sent, expected)
+        def parse(node: int, content: RecordDict) -> ClientUpdate:
+            upload = tensors_of(content.array_records.get(SENT, ArrayRecord()))
+            check_tensors(upload, expected)
             terms = {n: float(str(v)) for n, v in content.metric_records[METRICS].items()}
-            client = self.net.names[node]
-            return Answer(client, state_bytes(sent), NOTHING, NOTHING, terms)
+            return ClientUpdate(self.net.names[node], upload, Member(number, {}, {}), terms)
 
-        for _, answer in self.net.ask(self._requests(jobs), ROUND, parse):
-            yield answer
+        for _, update in self.net.ask(self._messages(places), ROUND, parse):
+            yield update
 
-    def _test(self, jobs: Sequence[Job]) -> Iterator[tuple[float, float]]:
+    def _test(self, places: Sequence[ClientRound]) -> Iterator[tuple[float, float]]:
         """Each client's accuracy, unknown where it does not answer."""
 
         def parse(node: int, content: RecordDict) -> tuple[float, float]:
-            told = content.metric_records[METRICS]
-            return float(str(told["own"])), float(str(told["validation"]))
+            accuracies = content.metric_records[METRICS]
+            return float(str(accuracies["own"])), float(str(accuracies["validation"]))
 
-        found = dict(self.net.ask(self._requests(jobs), OWN, parse))
-        for job in jobs:
-            yield found.get(self.nodes[job.client], (nan, nan))
+        accuracy = dict(self.net.ask(self._messages(places), OWN, parse))
+        for place in places:
+            yield accuracy.get(self.nodes[place.client], (nan, nan))
 
-    def _requests(self, jobs: Sequence[Job]) -> dict[int, RecordDict]:
-        """A message a job; the download is the same for all."""
-        if not jobs:
+    def _messages(self, places: Sequence[ClientRound]) -> dict[int, RecordDict]:
+        """A message a client; the download is the same for all."""
+        if not places:
             return {}
-        shared = tensor_record(load(jobs[0].shared))
-        texts = {"trained": to_json(vars(self.told)), "common": to_json(self.common)}
+        shared = tensor_record(places[0].shared)
+        texts = {"trained": to_json(asdict(self.method)), "common": to_json(self.common)}
         return {
-            self.nodes[job.client]: RecordDict(
+            self.nodes[place.client]: RecordDict(
                 {
                     SHARED: shared,
-                    TOLD: ConfigRecord({"round": job.round, "last": job.last, **texts}),
+                    TOLD: ConfigRecord({"round": place.round, "last": place.member.last, **texts}),
                 }
             )
-            for job in jobs
+            for place in places
         }
 
 
@@ -199,9 +196,9 @@ def _report(
 ) -> None:  # fmt: skip
     """Write the tables, the numbers, the traffic, and the shared network."""
     folder = settings.report
-    sizes = [len(data) for data in problem.clients]
+    sizes = problem.sizes
     rows = zip(range(len(sizes)), sizes, scores.own.tolist(), strict=True)
-    told = {
+    numbers = {
         "method": settings.method,
         "seed": settings.seed,
         "rounds": federation.round,
@@ -211,6 +208,6 @@ def _report(
     }
     write_text(folder / "rounds.csv", rounds_csv(history))
     write_text(folder / "per_client.csv", csv_text(["client", "train", LOCAL_TEST], rows))
-    write_text(folder / "metrics.json", json.dumps(told, indent=2) + "\n")
+    write_text(folder / "metrics.json", json.dumps(numbers, indent=2) + "\n")
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})

@@ -20,27 +20,20 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from pfl.data.tensors.client_data import ClientData
-from pfl.errors import InputError
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import at_least, constant
+from pfl.training.methods.common import From0To1, constant
 from pfl.training.sgd import Loss, Terms, cross_entropy, descend
 from pfl.training.split import nothing_private
 
 ALPHA, OWN = "alpha", "own/"  # in a client's memory: α_i, and the entries of v_i
 
 
-def apfl(model: nn.Module, alpha: float, adaptive: bool) -> Algorithm:
+def apfl(model: nn.Module, alpha: From0To1, adaptive: bool) -> Algorithm:
     """FedAvg's shared model w; v_i and α_i, which begins as ``alpha``, are the client's memory.
 
     v_i begins as the w of the client's first round. Momentum and weight decay are those of the
     shared training; α has neither.
-
-    Raises:
-        InputError: α is not in [0, 1].
     """
-    at_least("apfl.alpha", alpha, 0)
-    if alpha > 1:
-        raise InputError(f"The setting apfl.alpha is {alpha}: choose a number in [0, 1].")
 
     def training(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
@@ -50,7 +43,7 @@ def apfl(model: nn.Module, alpha: float, adaptive: bool) -> Algorithm:
 
         def adapt() -> None:
             if share.grad is not None:
-                share.data.sub_(context.lr * share.grad).clamp_(0, 1)
+                share.data.sub_(context.learning_rate * share.grad).clamp_(0, 1)
                 share.grad = None
 
         parameters = [*model.parameters(), *own.parameters()]
@@ -104,7 +97,7 @@ def _both(own: nn.Module, share: Float[Tensor, ""]) -> Loss:
         value, terms = cross_entropy(model, inputs, label)
         logits = functional_call(own, _mixture(own, model, share), (inputs,))
         mixed = nn.functional.cross_entropy(logits, label)
-        told = {"mixture-loss": mixed.detach(), ALPHA: share.detach().clone()}
-        return value + mixed, terms | told
+        own_terms = {"mixture-loss": mixed.detach(), ALPHA: share.detach().clone()}
+        return value + mixed, terms | own_terms
 
     return loss

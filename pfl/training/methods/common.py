@@ -1,27 +1,24 @@
 """What methods have in common: constant splits, training of a part, attraction, fine-tuning."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pfl.data.tensors.client_data import ClientData
-from pfl.errors import InputError
+from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext
-from pfl.training.sgd import Terms, cross_entropy, descend, train
+from pfl.training.settings import FROM_0, FROM_1
+from pfl.training.sgd import Loss, Terms, cross_entropy, descend, train
 from pfl.training.split import Split
 
-
-def at_least(parameter: str, value: int | float, low: int) -> None:
-    """Refuse a setting that is below ``low`` or not finite.
-
-    Raises:
-        InputError: it is.
-    """
-    if not low <= value < math.inf:
-        raise InputError(f"The setting {parameter} is {value}: choose a number from {low} upwards.")
+# Types of settings. The registry checks the ranges where it knows the section of the parameters.
+AtLeast0 = Annotated[float, FROM_0]
+From0To1 = Annotated[float, Range(0, 1)]
+AtLeast1 = Annotated[int, FROM_1]
 
 
 def constant(name: str, split: Split, training: LocalTraining = train) -> Algorithm:
@@ -43,16 +40,12 @@ def train_part(
     return descend(model, chosen, data, context, generator, cross_entropy)
 
 
-def proximal(
-    anchors: Iterable[Tensor], weight: float
-) -> Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Terms]]:
+def proximal(anchors: Iterable[Tensor], weight: float) -> Loss:
     """CE + weight/2 ‖w − anchors‖², the anchors as they are now."""
     return attracted([anchor.detach().clone() for anchor in anchors], weight)
 
 
-def attracted(
-    anchors: Sequence[Tensor], weight: float
-) -> Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Terms]]:
+def attracted(anchors: Sequence[Tensor], weight: float) -> Loss:
     """CE + weight/2 ‖w − anchors‖², the anchors as they are when the loss is computed."""
 
     def loss(
@@ -80,7 +73,7 @@ def fine_tuning(epochs: int, learning_rate: float) -> LocalTraining:
     def tune(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
-        tuned = context.adjusted(epochs=epochs, lr=learning_rate, lr_decay=1.0)
-        return train(model, data, tuned, generator)
+        own = replace(context, epochs=epochs, learning_rate=learning_rate)
+        return train(model, data, own, generator)
 
     return tune

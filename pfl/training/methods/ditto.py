@@ -8,22 +8,18 @@ from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import at_least, constant, proximal, recall
+from pfl.training.methods.common import AtLeast0, constant, proximal, recall
 from pfl.training.sgd import descend, train
 from pfl.training.split import nothing_private
 
 
-def ditto(model: nn.Module, attraction: float) -> Algorithm:
+def ditto(model: nn.Module, attraction: AtLeast0) -> Algorithm:
     """FedAvg, and beside it a personal model v of each client that is drawn to the shared one.
 
     Its Algorithm 1: v minimizes CE(v) + λ/2 ‖v − w_0‖² where w_0 are the weights just downloaded;
     λ = 0 is local training. v is in the client's memory, begins as w_0 of the client's first
     round, and sees the same batches as the shared model.
-
-    Raises:
-        InputError: λ is negative or not finite.
     """
-    at_least("ditto.attraction", attraction, 0)
 
     def training(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator

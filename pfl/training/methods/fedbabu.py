@@ -14,21 +14,21 @@ from torch import nn
 from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
-from pfl.training.methods.common import at_least, constant, fine_tuning, train_part
+from pfl.training.methods.common import AtLeast0, AtLeast1, constant, fine_tuning, train_part
 from pfl.training.split import private_where
 
 
-def fedbabu(model: nn.Module, head_layers: int, epochs: int, learning_rate: float) -> Algorithm:
+def fedbabu(
+    model: nn.Module, head_layers: int, epochs: AtLeast1, learning_rate: AtLeast0
+) -> Algorithm:
     """The top ``head_layers`` layers stay as they began; ``epochs`` of fine-tuning before use.
 
     Being the same everywhere and never changed, the head is not sent.
 
     Raises:
-        InputError: the network has no layer below the head, or a number is out of range.
+        SettingError: the network has no layer below the head.
     """
-    at_least("fedbabu.epochs", epochs, 1)
-    at_least("fedbabu.learning-rate", learning_rate, 0)
-    head = end_layers(model, head_layers, True, "fedbabu.head-layers")
+    head = end_layers(model, head_layers, True, "head-layers")
 
     def training(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator

@@ -27,6 +27,6 @@ def fedbn(model: nn.Module) -> Algorithm:
     if not names:
         raise InputError(
             "FedBN keeps normalization layers private, and this network has none, so it would be "
-            "FedAvg: take fedbn out of train, or choose a network with normalization (a ResNet)."
+            "FedAvg: take fedbn out of compare.methods, or set rounds.network to a ResNet."
         )
     return constant("fedbn", private_where(model.state_dict(), names.__contains__))

@@ -12,7 +12,7 @@ def fedper(model: nn.Module, private_layers: int) -> Algorithm:
     """The top ``private_layers`` layers are private; 1 is the classifier alone (its Section 3).
 
     Raises:
-        InputError: the network has not so many layers.
+        SettingError: the network has not so many layers.
     """
-    top = end_layers(model, private_layers, True, "fedper.private-layers")
+    top = end_layers(model, private_layers, True, "private-layers")
     return constant("fedper", private_where(model.state_dict(), top.__contains__))

@@ -5,20 +5,16 @@ from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import at_least, constant, proximal
+from pfl.training.methods.common import AtLeast0, constant, proximal
 from pfl.training.sgd import descend
 from pfl.training.split import nothing_private
 
 
-def fedprox(model: nn.Module, mu: float) -> Algorithm:
+def fedprox(model: nn.Module, mu: AtLeast0) -> Algorithm:
     """Everything is shared; clients minimize CE + μ/2 ‖w − w_0‖² (its Section 3, equation (2)).
 
     w_0 are the weights downloaded; only parameters count, not running statistics.
-
-    Raises:
-        InputError: μ is negative or not finite.
     """
-    at_least("fedprox.mu", mu, 0)
 
     def training(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator

@@ -1,32 +1,32 @@
 """FedRep [Collins et al., arXiv 2102.07078]: private top layers, trained before the rest."""
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
-from pfl.training.methods.common import at_least, constant, train_part
+from pfl.training.methods.common import AtLeast1, constant, train_part
 from pfl.training.split import private_where
 
 
-def fedrep(model: nn.Module, private_layers: int, head_epochs: int) -> Algorithm:
+def fedrep(model: nn.Module, private_layers: int, head_epochs: AtLeast1) -> Algorithm:
     """FedPer's split; the private head is trained first, then the shared body with the head fixed.
 
     Its Algorithm 1: ``head_epochs`` passes for the head, the round's epochs for the body.
 
     Raises:
-        InputError: the network has not so many layers, or a number is out of range.
+        SettingError: the network has not so many layers.
     """
-    at_least("fedrep.head-epochs", head_epochs, 1)
-    head = end_layers(model, private_layers, True, "fedrep.private-layers")
+    head = end_layers(model, private_layers, True, "private-layers")
 
     def training(
         model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
-        first = train_part(
-            model, data, context.adjusted(epochs=head_epochs), generator, head.__contains__
-        )
+        before = replace(context, epochs=head_epochs)
+        first = train_part(model, data, before, generator, head.__contains__)
         body = train_part(model, data, context, generator, lambda name: name not in head)
         return body | {"head-loss": first["loss"]}
 

@@ -6,16 +6,19 @@ hidden layer, whose layers a method can then divide.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-import torch
+from torch import nn
 
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.runtime.rng import stream
-from pfl.training.algorithm import Training
+from pfl.runtime.values import Precision, checked
+from pfl.training.algorithm import Algorithm
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build_head
-from pfl.training.rounds import Problem
+from pfl.training.problem import LocalProblem, local_problem
+from pfl.training.settings import FROM_0, Training
 
 KEYS = ("method", "hidden", "learning-rate", "settings")
 
@@ -26,58 +29,58 @@ class HeadSettings:
 
     Attributes:
         name: of the entry.
-        method: a key of :data:`pfl.training.methods.METHODS`.
+        method: a key of :data:`pfl.training.methods.registry.METHODS`.
         hidden: units of the hidden layer, 0 for a linear head.
-        learning_rate: of the first round.
+        learning_rate: of the first round, as the entry has it: :class:`Training` checks it.
         settings: the method's own.
     """
 
     name: str
     method: str
     hidden: int
-    learning_rate: float
+    learning_rate: object
     settings: Mapping[str, object]
 
 
-def head_settings(name: str, values: Mapping[str, object]) -> HeadSettings:
-    """The entry ``heads.<name>``, checked.
+def head_settings(name: str, values: Mapping[str, Any]) -> HeadSettings:
+    """The entry ``heads.<name>``, checked but for the learning rate.
 
     Raises:
         InputError: a value is missing, unknown, or of the wrong kind.
     """
-    missing, unknown = set(KEYS) - values.keys(), values.keys() - set(KEYS)
-    if missing or unknown:
+    if set(KEYS) != values.keys():
         raise InputError(
             f"Section heads.{name} of the parameters must hold {', '.join(KEYS)}, and nothing else."
         )
     method, hidden, rate, settings = (values[key] for key in KEYS)
-    if not isinstance(hidden, int) or isinstance(hidden, bool) or hidden < 0:
-        raise InputError(f"heads.{name}.hidden is {hidden}: it must be a whole number from 0.")
-    if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 < rate < float("inf"):
-        raise InputError(f"heads.{name}.learning-rate is {rate}: it must be a number above 0.")
+    checked(f"heads.{name}.hidden", hidden, int, FROM_0)
     if not isinstance(settings, Mapping):
         raise InputError(f"heads.{name}.settings is {settings}: write names with values, or {{}}.")
-    return HeadSettings(name, str(method), hidden, float(rate), settings)
+    return HeadSettings(name, str(method), hidden, rate, settings)
 
 
-def head_problem(
-    head: HeadSettings, training: Training, data: FederatedData, device: torch.device
-) -> Problem:
-    """The head and its method, for these data; the learning rate is the entry's.
+def head_training(head: HeadSettings, seed: int, values: Mapping[str, object]) -> Training:
+    """How it is trained: section ``head-rounds``, with the learning rate of the entry.
+
+    Raises:
+        InputError: a value is missing, of another kind or out of its range.
+    """
+    own = {"learning-rate": head.learning_rate, "precision": Precision.fp32}
+    return Training.of("head-rounds", seed, {**values, **own}, f"heads.{head.name}")
+
+
+def head_problem(head: HeadSettings, training: Training, data: FederatedData) -> LocalProblem:
+    """The head and its method, for these data.
 
     Raises:
         InputError: the method refuses its settings or the head.
     """
+
+    def algorithm(model: nn.Module) -> Algorithm:
+        section = f"heads.{head.name}.settings"
+        return replace(make_algorithm(head.method, model, head.settings, section), name=head.name)
+
     m = data.tests.pooled.stored.shape[1]
-    model = build_head(m, head.hidden, data.classes, stream(training.seed, "network"))
-    section = f"heads.{head.name}.settings"
-    algorithm = make_algorithm(head.method, model, head.settings, section)
-    placed = data.to(device)
-    return Problem(
-        replace(algorithm, name=head.name),
-        replace(training, lr=head.learning_rate),
-        model.to(device),
-        placed.clients,
-        placed.tests,
-        device,
+    return local_problem(
+        training, partial(build_head, m, head.hidden, data.classes), algorithm, data
     )

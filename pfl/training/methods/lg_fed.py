@@ -24,8 +24,8 @@ def lg_fed(model: nn.Module, shared_layers: int, shared_end: End) -> Algorithm:
     released with it shares the bottom, the convolutions, and keeps the linear layers.
 
     Raises:
-        InputError: the network has not so many layers.
+        SettingError: the network has not so many layers.
     """
-    shared = end_layers(model, shared_layers, shared_end == End.TOP, "lg-fed.shared-layers")
+    shared = end_layers(model, shared_layers, shared_end == End.TOP, "shared-layers")
     split = private_where(model.state_dict(), lambda name: name not in shared)
     return constant("lg-fed", split)

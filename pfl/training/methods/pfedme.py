@@ -16,15 +16,15 @@ import torch
 from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
-from pfl.errors import InputError
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import at_least, attracted, constant, recall
+from pfl.training.methods.common import AtLeast0, AtLeast1, attracted, constant, recall
+from pfl.training.settings import SettingError
 from pfl.training.sgd import descend
 from pfl.training.split import nothing_private
 
 
 def pfedme(
-    model: nn.Module, attraction: float, inner_steps: int, learning_rate: float
+    model: nn.Module, attraction: AtLeast0, inner_steps: AtLeast1, learning_rate: AtLeast0
 ) -> Algorithm:
     """λ = ``attraction``, K = ``inner_steps``, η = ``learning_rate`` of the shared model.
 
@@ -33,16 +33,13 @@ def pfedme(
     uses its last θ. With K = 1 and ηλ = 1 the shared model is FedAvg's.
 
     Raises:
-        InputError: a number is out of range.
+        SettingError: ηλ is above 1.
     """
-    at_least("pfedme.attraction", attraction, 0)
-    at_least("pfedme.inner-steps", inner_steps, 1)
-    at_least("pfedme.learning-rate", learning_rate, 0)
     share = attraction * learning_rate
     if share > 1:
-        raise InputError(
-            f"The settings pfedme.attraction and pfedme.learning-rate multiply to {share:g}, a "
-            "step beyond the personal model: choose them with a product of at most 1."
+        raise SettingError(
+            f"attraction and learning-rate multiply to {share:g}, a step beyond the personal "
+            "model: choose them with a product of at most 1."
         )
 
     def training(
@@ -52,13 +49,13 @@ def pfedme(
         shared = [weight.detach() for weight in model.parameters()]
 
         @torch.no_grad()
-        def follow() -> None:
+        def move_shared() -> None:
             for weight, theta in zip(shared, personal.parameters(), strict=True):
                 weight.lerp_(theta, share)
 
         terms = descend(
             personal, personal.parameters(), data, context, generator,
-            attracted(shared, attraction), after_batch=follow, repeats=inner_steps,
+            attracted(shared, attraction), after_batch=move_shared, repeats=inner_steps,
         )  # fmt: skip
         for own, theirs in zip(model.buffers(), personal.buffers(), strict=True):
             own.copy_(theirs)

@@ -21,7 +21,7 @@ from pfl.errors import InputError
 from pfl.evaluation.metrics import HEADS
 from pfl.fedhip.selection.candidates import Family
 from pfl.fedhip.selection.criteria import Criterion
-from stages._flags import Device, Precision
+from pfl.runtime.values import Device, Precision
 from stages.aggregate import aggregate
 from stages.evaluate import evaluate
 from stages.gram import gram

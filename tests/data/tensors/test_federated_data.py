@@ -76,9 +76,9 @@ def test_a_validation_share_is_the_decimal_that_was_written():
 def test_labels_and_statistics_are_those_of_the_samples():
     index, held, pixels = inputs(outside="left")
     data = federate(index, held, pixels, Holdout(0.2, 0), VIEW)
-    training = np.sort(np.concatenate([numbers(client) for client in data.clients]))
+    training = np.sort(np.concatenate([numbers(client) for client in data.clients.values()]))
     scaled = pixels[training].double() / 255
-    for part in (*data.clients, data.tests.pooled, data.tests.external):
+    for part in (*data.clients.values(), data.tests.pooled, data.tests.external):
         assert np.array_equal(part.label.numpy(), index.label[numbers(part)])
         torch.testing.assert_close(part.view.mean.double(), scaled.mean((0, 1, 2)))
         torch.testing.assert_close(part.view.std.double(), scaled.std((0, 1, 2), correction=0))

@@ -11,8 +11,8 @@ from pfl.errors import InputError
 from pfl.training.methods.apfl import apfl
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.local import local
-from pfl.training.rounds import client_model, client_stream, jobs_for
-from tests.federations import SIZES, equal, network, play, problem
+from pfl.training.methods.registry import make_algorithm
+from tests.federations import SIZES, equal, network, place, play, problem
 from tests.training.methods.test_baselines import ABLE, model_of, used
 
 normalized = pytest.mark.parametrize("normalized", [False, True])
@@ -52,26 +52,26 @@ def test_who_never_took_part_uses_the_shared_model():
 
 def test_a_step_is_that_of_the_algorithm():
     """One batch, no momentum: the three updates, from gradients computed apart."""
-    settings = {"momentum": 0.0, "weight_decay": 0.0, "epochs": 1, "batch_size": 99, "lr": 0.1}
-    of = problem(partial(apfl, alpha=0.3, adaptive=True), sizes=(9,), **settings)
-    job = jobs_for(play(of, rounds=0)[0], [0], 1)[0]
+    settings = {"momentum": 0.0, "weight_decay": 0.0, "epochs": 1, "batch_size": 99}
+    of = problem(partial(apfl, alpha=0.3, adaptive=True), sizes=(9,), learning_rate=0.1, **settings)
+    first = place(play(of, rounds=0)[0], 0, 1)
     own = {name: w.detach() + 0.1 for name, w in network().named_parameters()}
     memory = {f"own/{name}": w for name, w in own.items()} | {"alpha": torch.tensor(0.3)}
-    context, model = of.context(1, memory), client_model(of, job)
+    context, model = of.context(1, memory), first.model(of)
     shared = {name: w.detach().clone() for name, w in model.named_parameters()}
     alpha = torch.tensor(0.3, requires_grad=True)
     v = {name: w.clone().requires_grad_() for name, w in own.items()}
     mixture = {name: alpha * v[name] + (1 - alpha) * shared[name] for name in v}
-    inputs, label = next(of.clients[0].batches(99, client_stream(of, job, "train")))
+    inputs, label = next(of.clients[0].batches(99, first.stream(of, "train")))
     F.cross_entropy(functional_call(network(), mixture, (inputs,)), label).backward()
-    of.algorithm.train(model, of.clients[0], context, client_stream(of, job, "train"))
+    of.algorithm.train(model, of.clients[0], context, first.stream(of, "train"))
     for name, w in own.items():
         torch.testing.assert_close(context.memory[f"own/{name}"], w - 0.1 * v[name].grad)
     torch.testing.assert_close(context.memory["alpha"], (alpha - 0.1 * alpha.grad).detach())
 
 
 def test_alpha_adapts_and_stays_a_share():
-    of = problem(partial(apfl, alpha=0.5, adaptive=True), lr=0.3, momentum=0.0)
+    of = problem(partial(apfl, alpha=0.5, adaptive=True), learning_rate=0.3, momentum=0.0)
     federation, _ = play(of)
     found = [float(federation.members[client].memory["alpha"]) for client in ABLE]
     assert all(0 <= alpha <= 1 for alpha in found)
@@ -80,5 +80,5 @@ def test_alpha_adapts_and_stays_a_share():
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
 def test_settings_out_of_range_are_named(alpha):
-    with pytest.raises(InputError, match=r"apfl\.alpha"):
-        apfl(network(), alpha, True)
+    with pytest.raises(InputError, match=r"heads\.mine\.settings\.alpha is"):
+        make_algorithm("apfl", network(), {"alpha": alpha, "adaptive": True}, "heads.mine.settings")

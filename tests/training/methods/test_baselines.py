@@ -1,5 +1,6 @@
 """Each baseline's own law, most of them a limit in which it is another method, bit for bit."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,10 +17,11 @@ from pfl.training.methods.fedprox import fedprox
 from pfl.training.methods.fedrep import fedrep
 from pfl.training.methods.lg_fed import End, lg_fed
 from pfl.training.methods.local import local
+from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build
-from pfl.training.rounds import client_model, client_stream, jobs_for, model_state
+from pfl.training.rounds import model_state
 from pfl.training.split import merge, upload
-from tests.federations import SIZES, equal, generator, network, play, problem, same
+from tests.federations import SIZES, equal, generator, network, place, play, problem, same
 
 ABLE = [client for client, size in enumerate(SIZES) if size]
 
@@ -133,10 +135,10 @@ def test_dittos_attraction_pulls_to_the_shared_model():
 
 def used(of, federation, client):
     """The state of the model that a client uses."""
-    job = jobs_for(federation, [client], federation.round)[0]
-    model = client_model(of, job)
+    own = place(federation, client, federation.round)
+    model = own.model(of)
     context = of.context(federation.round, federation.members[client].memory)
-    of.algorithm.personalize(model, of.clients[client], context, client_stream(of, job, "p"))
+    of.algorithm.personalize(model, of.clients[client], context, own.stream(of, "p"))
     return model_state(model)
 
 
@@ -171,7 +173,7 @@ def test_fedbn_keeps_weights_and_statistics_of_normalization():
 
 def test_fine_tunings_learning_rate_does_not_decay():
     slow, steady = (
-        problem(partial(fedavg_ft, epochs=2, learning_rate=0.1), lr_decay=decay)
+        problem(partial(fedavg_ft, epochs=2, learning_rate=0.1), learning_rate_decay=decay)
         for decay in (0.1, 1.0)
     )
     federation, _ = play(slow, rounds=2)
@@ -185,13 +187,14 @@ def test_fedbn_wants_normalization():
 
 def test_fedrep_trains_the_head_first_and_then_the_body():
     of = problem(partial(fedrep, private_layers=1, head_epochs=2), sizes=(9,), epochs=1)
-    model = client_model(of, jobs_for(play(of, rounds=0)[0], [0], 1)[0])
+    model = place(play(of, rounds=0)[0], 0, 1).model(of)
     context, g = of.context(1, {}), generator()
     start = {name: value.clone() for name, value in model.state_dict().items()}
     first = generator()
     head = network()
     head.load_state_dict(start)
-    train_part(head, of.clients[0], context.adjusted(epochs=2), first, lambda name: name[0] == "9")
+    twice = replace(context, epochs=2)
+    train_part(head, of.clients[0], twice, first, lambda name: name[0] == "9")
     of.algorithm.train(model, of.clients[0], context, g)
     for name in start:
         assert torch.equal(head.state_dict()[name], start[name]) == (name[0] != "9")
@@ -204,20 +207,18 @@ def test_fedreps_split_is_fedpers():
 
 
 @pytest.mark.parametrize(
-    ("make", "name"),
+    ("method", "settings", "name"),
     [
-        (partial(fedprox, mu=-1.0), "fedprox.mu"),
-        (partial(ditto, attraction=float("inf")), "ditto.attraction"),
-        (partial(fedrep, private_layers=1, head_epochs=0), "fedrep.head-epochs"),
-        (partial(fedavg_ft, epochs=0, learning_rate=0.1), "fedavg-ft.epochs"),
-        (partial(fedavg_ft, epochs=1, learning_rate=-0.1), "fedavg-ft.learning-rate"),
-        (partial(fedper, private_layers=9), "fedper.private-layers"),
-        (
-            partial(lg_fed, shared_layers=0, shared_end=End.BOTTOM),
-            "lg-fed.shared-layers",
-        ),
+        ("fedprox", {"mu": -1.0}, "mu"),
+        ("ditto", {"attraction": float("inf")}, "attraction"),
+        ("fedrep", {"private-layers": 1, "head-epochs": 0}, "head-epochs"),
+        ("fedavg-ft", {"epochs": 0, "learning-rate": 0.1}, "epochs"),
+        ("fedavg-ft", {"epochs": 1, "learning-rate": -0.1}, "learning-rate"),
+        ("fedper", {"private-layers": 9}, "private-layers"),
+        ("lg-fed", {"shared-layers": 0, "shared-end": "bottom"}, "shared-layers"),
     ],
 )
-def test_settings_out_of_range_are_named(make, name):
-    with pytest.raises(InputError, match=name):
-        make(network())
+@pytest.mark.parametrize("section", ["train.this", "heads.mine.settings"])
+def test_settings_out_of_range_are_named_by_their_key(method, settings, name, section):
+    with pytest.raises(InputError, match=f"^{section}.{name} is {settings[name]}"):
+        make_algorithm(method, network(), settings, section)

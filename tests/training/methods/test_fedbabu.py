@@ -8,6 +8,7 @@ import torch
 from pfl.errors import InputError
 from pfl.training.layers import end_layers
 from pfl.training.methods.fedbabu import fedbabu
+from pfl.training.methods.registry import make_algorithm
 from tests.federations import SIZES, equal, network, play, problem
 from tests.training.methods.test_baselines import model_of, used
 
@@ -40,6 +41,7 @@ def test_fine_tuning_moves_everything_and_keeps_nothing():
 
 
 def test_settings_out_of_range_are_named():
-    for change, name in (({"head_layers": 4}, "head-layers"), ({"epochs": 0}, "epochs")):
-        with pytest.raises(InputError, match=f"fedbabu.{name}"):
-            MAKE(network(), **change)
+    settings = {"head-layers": 1, "epochs": 1, "learning-rate": 0.1}
+    for name, value in (("head-layers", 4), ("epochs", 0)):
+        with pytest.raises(InputError, match=rf"train\.fedbabu\.{name} is {value}"):
+            make_algorithm("fedbabu", network(), settings | {name: value}, "train.fedbabu")

@@ -12,14 +12,13 @@ from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.data.tensors.features import feature_view
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.training.methods.heads import head_problem, head_settings
+from pfl.training.methods.heads import head_problem, head_settings, head_training
 from pfl.training.methods.registry import METHODS
 from pfl.training.networks import build_head
 from tests.federations import CLASSES, SIZES, equal, generator, play, same, training
 from tests.workspace import ROOT
 
 M = 6
-CPU = torch.device("cpu")
 NOT_ON_FEATURES = {"fedbn", "cd2-pfed"}  # one needs normalization, the other channels of images
 SMALL = {
     "lg-fed": {"shared-layers": 1, "shared-end": "top"},
@@ -39,23 +38,29 @@ def samples(count, seed):
 def data():
     stored = [samples(size, 1 + i) for i, size in enumerate(SIZES)]
     view = feature_view(rows for rows, _ in stored if len(rows))
-    clients = tuple(ClientData(*one, view) for one in stored)
+    clients = [ClientData(*one, view) for one in stored]
     pooled = ClientData(*samples(12, 100), view)
     own = [torch.arange(i, 12, len(SIZES)) for i in range(len(SIZES))]
-    return FederatedData(clients, TestData(clients, pooled, own, None), CLASSES)
+    return FederatedData(dict(enumerate(clients)), TestData(clients, pooled, own, None), CLASSES)
 
 
 def problem(method, hidden=0, rate=0.05, settings=None, **changes):
     entry = {"method": method, "hidden": hidden, "learning-rate": rate, "settings": settings or {}}
-    return head_problem(head_settings("mine", entry), training(**changes), data(), CPU)
+    return made(entry, **changes)
+
+
+def made(entry, name="mine", **changes):
+    chosen = head_settings(name, entry)
+    values = {key.replace("_", "-"): value for key, value in vars(training(**changes)).items()}
+    return head_problem(chosen, head_training(chosen, 0, values), data())
 
 
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - NOT_ON_FEATURES))
 def test_every_method_trains_a_head_with_a_hidden_layer(method):
-    of = problem(method, 4, 0.02, PARAMS["train"][method] | SMALL.get(method, {}), lr=9.0)
+    of = problem(method, 4, 0.02, PARAMS["train"][method] | SMALL.get(method, {}))
     federation, told = play(of)
     assert of.algorithm.name == "mine"
-    assert of.training.lr == 0.02
+    assert of.training.learning_rate == 0.02
     assert told[-1].terms["loss"] < told[0].terms["loss"]
     assert {value.shape for value in federation.shared.values()} == {(4, M), (4,), (3, 4), (3,)}
 
@@ -75,7 +80,7 @@ def test_a_linear_head_is_a_softmax_regression():
     of = problem("fedavg", rate=0.5, **settings)
     for weight in of.model.parameters():
         nn.init.zeros_(weight)
-    federation, _ = play(replace(of, clients=of.clients[:1]), rounds=1)
+    federation, _ = play(replace(of, sizes=of.sizes[:1]), rounds=1)
     one = of.clients[0]
     errors = np.eye(CLASSES)[one.label.numpy()] - 1 / CLASSES
     expected = 0.5 * errors.T @ one.view(one.stored).double().numpy() / len(one)
@@ -90,7 +95,7 @@ def test_methods_that_divide_layers_refuse_a_linear_head(method):
 
 @pytest.mark.parametrize("name", PARAMS["heads"])
 def test_the_parameters_heads_can_be_trained(name):
-    head_problem(head_settings(name, PARAMS["heads"][name]), training(), data(), CPU)
+    made(PARAMS["heads"][name], name)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def test_the_parameters_heads_can_be_trained(name):
 def test_a_wrong_entry_is_named(change, message):
     entry = {"method": "fedavg", "hidden": 0, "learning-rate": 0.1, "settings": {}} | change
     with pytest.raises(InputError, match=message):
-        head_problem(head_settings("mine", entry), training(), data(), CPU)
+        made(entry)
 
 
 def test_initial_weights_come_from_the_generator_alone():

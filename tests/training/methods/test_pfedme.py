@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from pfl.errors import InputError
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.pfedme import pfedme
-from pfl.training.rounds import client_model, client_stream, jobs_for
-from tests.federations import equal, network, play, problem
+from pfl.training.methods.registry import make_algorithm
+from tests.federations import equal, network, place, play, problem
 from tests.training.methods.test_baselines import ABLE, used
 
 
@@ -48,36 +48,36 @@ def test_a_client_uses_its_last_theta():
 def test_a_step_is_that_of_the_algorithm():
     """One batch, no momentum: K gradient steps by hand, and the shared weights' way to them."""
     rate, pull, eta, steps = 0.1, 2.0, 0.3, 3
-    settings = {"momentum": 0.0, "weight_decay": 0.0, "epochs": 1, "batch_size": 99, "lr": rate}
+    settings = {"momentum": 0.0, "weight_decay": 0.0, "epochs": 1, "batch_size": 99}
     make = partial(pfedme, attraction=pull, inner_steps=steps, learning_rate=eta)
-    of = problem(make, sizes=(9,), **settings)
-    job = jobs_for(play(of, rounds=0)[0], [0], 1)[0]
-    model, theta, context = client_model(of, job), network(), of.context(1, {})
+    of = problem(make, sizes=(9,), learning_rate=rate, **settings)
+    first = place(play(of, rounds=0)[0], 0, 1)
+    model, theta, context = first.model(of), network(), of.context(1, {})
     start = [w.detach().clone() for w in model.parameters()]
-    inputs, label = next(of.clients[0].batches(99, client_stream(of, job, "train")))
+    inputs, label = next(of.clients[0].batches(99, first.stream(of, "train")))
     for _ in range(steps):
         theta.zero_grad()
         F.cross_entropy(theta(inputs), label).backward()
         with torch.no_grad():
             for w, anchor in zip(theta.parameters(), start, strict=True):
                 w -= rate * (w.grad + pull * (w - anchor))
-    of.algorithm.train(model, of.clients[0], context, client_stream(of, job, "train"))
+    of.algorithm.train(model, of.clients[0], context, first.stream(of, "train"))
     for name, w in theta.named_parameters():
         torch.testing.assert_close(context.memory[name], w.detach())
-    for w, own, first in zip(model.parameters(), theta.parameters(), start, strict=True):
-        torch.testing.assert_close(w.detach(), first - eta * pull * (first - own.detach()))
+    for w, own, before in zip(model.parameters(), theta.parameters(), start, strict=True):
+        torch.testing.assert_close(w.detach(), before - eta * pull * (before - own.detach()))
 
 
 @pytest.mark.parametrize(
     ("change", "name"),
     [
         ({"attraction": -1.0}, "attraction"),
-        ({"inner_steps": 0}, "inner-steps"),
-        ({"learning_rate": float("inf")}, "learning-rate"),
-        ({"learning_rate": 2.0}, "multiply to 2,"),
+        ({"inner-steps": 0}, "inner-steps"),
+        ({"learning-rate": float("inf")}, "learning-rate"),
+        ({"learning-rate": 2.0}, "attraction and learning-rate multiply to 2,"),
     ],
 )
 def test_settings_out_of_range_are_named(change, name):
-    settings = {"attraction": 1.0, "inner_steps": 1, "learning_rate": 1.0} | change
-    with pytest.raises(InputError, match=f"pfedme.*{name}"):
-        pfedme(network(), **settings)
+    settings = {"attraction": 1.0, "inner-steps": 1, "learning-rate": 1.0} | change
+    with pytest.raises(InputError, match=rf"^train\.pfedme\.{name}"):
+        make_algorithm("pfedme", network(), settings, "train.pfedme")

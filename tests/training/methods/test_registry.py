@@ -13,7 +13,7 @@ GIVEN = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")["train"]
 
 
 def make(name, settings, network="lenet5"):
-    return make_algorithm(name, build(network, 1, 16, 10, generator()), settings)
+    return make_algorithm(name, build(network, 1, 16, 10, generator()), settings, f"train.{name}")
 
 
 def test_the_parameters_have_settings_of_every_method():
@@ -28,7 +28,7 @@ def test_every_method_is_made_under_its_name(name):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("fedsgd", {}, "no method 'fedsgd': choose from cd2-pfed, fedavg"),
+        ("fedsgd", {}, "no method 'fedsgd' .*: choose from cd2-pfed, fedavg"),
         ("fedper", {}, "train.fedper .* lacks private-layers: its settings are private-layers"),
         ("fedavg", {"mu": 1}, "does not know mu: its settings do not exist"),
         ("fedrep", {"private-layers": 1, "depth": 2}, "lacks head-epochs and does not know depth"),

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache, partial
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -30,19 +30,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pfl.data.tensors.client_data import ClientData
-from pfl.errors import InputError
+from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
 from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.distill import cyclic_distillation
 from pfl.training.methods.cd2pfed.tracing import Trace, trace
+from pfl.training.methods.common import AtLeast0, From0To1
 from pfl.training.sgd import Loss, Terms, cross_entropy, descend
 from pfl.training.split import Split
 
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
 
 
-class Every(StrEnum):
+class AverageEvery(StrEnum):
     """When private weights are averaged with their previous values.
 
     Attributes:
@@ -56,81 +57,92 @@ class Every(StrEnum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class CD2Settings:
     """What distinguishes one CD2-pFed from another; the symbols are the paper's.
 
     Attributes:
-        ratio: p, the private share of the channels at the end, in [0, 1].
+        ratio: p, the private share of the channels at the end.
         cross: who owns weights between the parts.
         increase: LI, whether the share grows from round to round.
         average: TA, whether private weights are averaged over time.
-        average_weight: β in (0, 1], the weight of the newest ones.
-        average_ramp: t_0 / T, the share of the rounds in which β_t grows to β, in [0, 1].
+        average_weight: β, the weight of the newest ones.
+        average_ramp: t_0 / T, the share of the rounds in which β_t grows to β.
         average_every: when.
         distill: CD, whether the parts learn from each other.
-        distill_weight: λ ≥ 0.
+        distill_weight: λ.
         detach: whether a part's prediction is taken as given where it teaches.
-
-    Raises:
-        InputError: a number is out of its range.
     """
 
-    ratio: float
+    ratio: From0To1
     cross: Cross
     increase: bool
     average: bool
-    average_weight: float
-    average_ramp: float
-    average_every: Every
+    average_weight: Annotated[float, Range(0, 1, with_low=False)]
+    average_ramp: From0To1
+    average_every: AverageEvery
     distill: bool
-    distill_weight: float
+    distill_weight: AtLeast0
     detach: bool
 
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        for name, value, fits, interval in (
-            ("ratio", self.ratio, 0 <= self.ratio <= 1, "[0, 1]"),
-            ("average-weight", self.average_weight, 0 < self.average_weight <= 1, "(0, 1]"),
-            ("average-ramp", self.average_ramp, 0 <= self.average_ramp <= 1, "[0, 1]"),
-            ("distill-weight", self.distill_weight, 0 <= self.distill_weight < math.inf, "[0, ∞)"),
-        ):
-            if not fits:
-                raise InputError(
-                    f"train.cd2-pfed.{name} is {value}: choose a number in {interval}."
-                )
+
+@dataclass(frozen=True)
+class Division:
+    """How a round divides the network.
+
+    Attributes:
+        ratio: p_t.
+        private: what a client keeps.
+        crossing: parameters that lead from one part to the other.
+    """
+
+    ratio: float
+    private: Split
+    crossing: Split
 
 
-def algorithm(model: nn.Module, settings: Settings) -> Algorithm:
+def cd2_pfed(model: nn.Module, settings: CD2Settings) -> Algorithm:
     """The method for networks of the architecture of ``model``.
 
     Raises:
         InputError: the network cannot be divided by channels.
     """
-    found = trace(model)
+    traced = trace(model)
     state = {name: value.detach() for name, value in model.state_dict().items()}
 
     @lru_cache(maxsize=2)  # every client of a round asks for it
-    def split(number: int, rounds: int) -> Split:
-        return divide(found, state, round_ratio(settings, number, rounds), settings.cross)
+    def division(number: int, rounds: int) -> Division:
+        ratio = round_ratio(settings, number, rounds)
+        private = divide(traced, state, ratio, settings.cross)
+        return Division(ratio, private, crossing(traced, state, ratio))
+
+    def of(context: RoundContext) -> Division:
+        return division(context.round, context.training.rounds)
+
+    def training(
+        network: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
+    ) -> dict[str, float]:
+        return _train(traced, settings, of(context), network, data, context, generator)
 
     def cut(
         network: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
     ) -> dict[str, float]:
         """Take away weights between the parts that came with a download of an earlier round."""
         del data, generator  # every way to personalize has the same signature
-        _clear(network, _between(found, settings, network, context))
+        _clear(network, of(context).crossing)
         return {}
 
     personalize = cut if settings.cross == Cross.NONE else None
-    return Algorithm("cd2-pfed", split, partial(_train, found, settings), personalize)
+    return Algorithm(
+        "cd2-pfed", lambda number, rounds: division(number, rounds).private, training, personalize
+    )
 
 
-def round_ratio(settings: Settings, number: int, rounds: int) -> float:
+def round_ratio(settings: CD2Settings, number: int, rounds: int) -> float:
     """The private share of the channels in round t of T: p_t = p · t/T, or p without LI."""
     return settings.ratio * (number / rounds) if settings.increase else settings.ratio
 
 
-def average_weight(settings: Settings, number: int, rounds: int) -> float:
+def average_weight(settings: CD2Settings, number: int, rounds: int) -> float:
     """The weight β_t of the newest private weights in round t of T.
 
     β_t = β exp(−5 (1 − t/t_0)²) for t ≤ t_0, else β.
@@ -142,20 +154,21 @@ def average_weight(settings: Settings, number: int, rounds: int) -> float:
 
 
 def _train(
-    found: Trace,
-    settings: Settings,
+    traced: Trace,
+    settings: CD2Settings,
+    division: Division,
     model: nn.Module,
     data: ClientData,
     context: RoundContext,
     generator: torch.Generator,
 ) -> dict[str, float]:
     """A client's part in a round."""
-    loss = _objective(found, settings, model, context)
+    loss = _objective(traced, settings, model, division.ratio)
     beta = average_weight(settings, context.round, context.training.rounds)
-    by_step = settings.average_every == Every.STEP
+    by_step = settings.average_every == AverageEvery.STEP
     with ExitStack() as stack:
         if settings.cross == Cross.NONE:
-            stack.enter_context(_apart(model, _between(found, settings, model, context)))
+            stack.enter_context(_apart(model, division.crossing))
         average = averaging(model, context.split, beta) if settings.average else None
         return descend(
             model,
@@ -169,14 +182,13 @@ def _train(
         )
 
 
-def _objective(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Loss:
+def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: float) -> Loss:
     """CE(ỹ, y) + λ L_CD; the second term is 0 where a part is empty, or left out without CD."""
-    ratio = round_ratio(settings, context.round, context.training.rounds)
     if not settings.distill:
         return cross_entropy
     if ratio in (0, 1):
         return _with_one_part
-    forward = decouple(found, model, ratio)
+    forward = decouple(traced, model, ratio)
 
     def loss(
         model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
@@ -217,17 +229,10 @@ def averaging(model: nn.Module, split: Split, beta: float) -> Callable[[], None]
     return average
 
 
-def _between(found: Trace, settings: Settings, model: nn.Module, context: RoundContext) -> Split:
-    """Masks of the parameters that lead from one part to the other in this round."""
-    ratio = round_ratio(settings, context.round, context.training.rounds)
-    masks = crossing(found, model.state_dict(), ratio)
-    return {name: masks[name].to(w.device) for name, w in model.named_parameters()}
-
-
 @torch.no_grad()
 def _clear(model: nn.Module, masks: Split) -> None:
     for name, weight in model.named_parameters():
-        weight.masked_fill_(masks[name], 0)
+        weight.masked_fill_(masks[name].to(weight.device), 0)
 
 
 @contextmanager
@@ -237,7 +242,7 @@ def _apart(model: nn.Module, masks: Split) -> Iterator[None]:
     handles = []
     for name, weight in model.named_parameters():
         untyped: Any = weight  # PyTorch does not annotate hooks
-        clear = partial(torch.Tensor.masked_fill, mask=masks[name], value=0)
+        clear = partial(torch.Tensor.masked_fill, mask=masks[name].to(weight.device), value=0)
         handles.append(untyped.register_hook(clear))
     try:
         yield

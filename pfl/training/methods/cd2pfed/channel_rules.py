@@ -69,7 +69,7 @@ class Channels:
 
 
 @dataclass
-class Found:
+class ChannelMap:
     """What is known of a network so far.
 
     Attributes:
@@ -110,48 +110,48 @@ def refuse(name: str, reason: str) -> InputError:
     return InputError(f"The layer '{name}' cannot be divided by channels: {reason}. {ADVICE}")
 
 
-def follow(node: Node, found: Found) -> None:
-    """Note the channels of the result of ``node``.
+def apply_rule(node: Node, known: ChannelMap) -> None:
+    """Note the channels of the result of ``node``, by the rule for its operation.
 
     Raises:
         InputError: they cannot be followed.
     """
-    RULES[node.op](node, found)
+    RULES[node.op](node, known)
 
 
-def _input(node: Node, found: Found) -> None:
-    if found.channels:
+def _input(node: Node, known: ChannelMap) -> None:
+    if known.channels:
         raise refuse(node.name, "a network has to take a batch of images and nothing else")
-    found.channels[node] = Channels(None)
+    known.channels[node] = Channels(None)
 
 
-def _output(node: Node, found: Found) -> None:
+def _output(node: Node, known: ChannelMap) -> None:
     scores = node.args[0]
-    if not isinstance(scores, Node) or scores not in found.flat:
+    if not isinstance(scores, Node) or scores not in known.flat:
         raise refuse(node.name, "a network has to return class scores (batch, classes) alone")
-    found.channels[scores].tie(Channels(None))
+    known.channels[scores].tie(Channels(None))
 
 
-def _attribute(node: Node, found: Found) -> None:
-    del found
+def _attribute(node: Node, known: ChannelMap) -> None:
+    del known
     raise refuse(str(node.target), "it is used outside of a convolution, linear or batch norm")
 
 
-def _module(node: Node, found: Found) -> None:
+def _module(node: Node, known: ChannelMap) -> None:
     name = str(node.target)
-    module, (value,) = found.modules[name], found.inputs(node)
+    module, (value,) = known.modules[name], known.inputs(node)
     if isinstance(module, CONVOLUTIONS):
-        found.channels[node] = _convolution(name, module, found.channels[value], found)
+        known.channels[node] = _convolution(name, module, known.channels[value], known)
     elif isinstance(module, nn.Linear):
-        found.channels[node] = _linear(name, module, value, found)
-        found.flat.add(node)
+        known.channels[node] = _linear(name, module, value, known)
+        known.flat.add(node)
     elif isinstance(module, NORMS):
-        found.write(name, found.channels[value], found.channels[value], per_channel=True)
-        found.keep(node, value)
+        known.write(name, known.channels[value], known.channels[value], per_channel=True)
+        known.keep(node, value)
     elif isinstance(module, CHANNELWISE_MODULES):
-        found.keep(node, value)
+        known.keep(node, value)
     elif isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1):
-        found.keep(node, value, flat=True)
+        known.keep(node, value, flat=True)
     else:
         kind = type(module)
         raise refuse(
@@ -159,13 +159,13 @@ def _module(node: Node, found: Found) -> None:
         )
 
 
-def _convolution(name: str, module: Convolution, reads: Channels, found: Found) -> Channels:
+def _convolution(name: str, module: Convolution, reads: Channels, known: ChannelMap) -> Channels:
     if module.padding_mode != "zeros":
         raise refuse(name, f"its padding mode is '{module.padding_mode}', not 'zeros'")
     if module.groups == 1:
-        return found.write(name, reads, Channels(module.out_channels))
+        return known.write(name, reads, Channels(module.out_channels))
     if module.groups == module.in_channels == module.out_channels:
-        return found.write(name, reads, reads, per_channel=True)
+        return known.write(name, reads, reads, per_channel=True)
     raise refuse(
         name,
         f"its {module.groups} groups bind {module.in_channels} input to {module.out_channels} "
@@ -173,36 +173,36 @@ def _convolution(name: str, module: Convolution, reads: Channels, found: Found) 
     )
 
 
-def _linear(name: str, module: nn.Linear, value: Node, found: Found) -> Channels:
-    reads = found.channels[value]
-    if value not in found.flat:
+def _linear(name: str, module: nn.Linear, value: Node, known: ChannelMap) -> Channels:
+    reads = known.channels[value]
+    if value not in known.flat:
         raise refuse(name, "its input has positions besides channels, and is not flattened")
     if module.in_features % (reads.axis or 1):
         raise refuse(
             name, f"its {module.in_features} inputs are no multiple of {reads.axis} channels"
         )
-    return found.write(name, reads, Channels(module.out_features))
+    return known.write(name, reads, Channels(module.out_features))
 
 
-def _function(node: Node, found: Found) -> None:
-    values = found.inputs(node)
+def _function(node: Node, known: ChannelMap) -> None:
+    values = known.inputs(node)
     if node.target in TIES and values:
-        found.keep(node, values[0], flat=values[-1] in found.flat)
-        found.channels[values[0]].tie(found.channels[values[-1]])
+        known.keep(node, values[0], flat=values[-1] in known.flat)
+        known.channels[values[0]].tie(known.channels[values[-1]])
     elif node.target in CHANNELWISE_FUNCTIONS and len(values) == 1:
-        found.keep(node, values[0])
+        known.keep(node, values[0])
     elif node.target is torch.flatten and _flattens(node):
-        found.keep(node, values[0], flat=True)
+        known.keep(node, values[0], flat=True)
     elif not _is_number(node):
         raise refuse(node.name, "this operation may mix channels")
 
 
-def _method(node: Node, found: Found) -> None:
-    values = found.inputs(node)
+def _method(node: Node, known: ChannelMap) -> None:
+    values = known.inputs(node)
     if node.target in CHANNELWISE_METHODS and len(values) == 1:
-        found.keep(node, values[0])
+        known.keep(node, values[0])
     elif _flattens(node) or _averages(node):
-        found.keep(node, values[0], flat=True)
+        known.keep(node, values[0], flat=True)
     elif not _is_number(node):
         raise refuse(node.name, "this operation may mix channels")
 
@@ -228,7 +228,7 @@ def _averages(node: Node) -> bool:
     return node.target == "mean" and str(dimensions) in AVERAGES
 
 
-RULES: dict[str, Callable[[Node, Found], None]] = {
+RULES: dict[str, Callable[[Node, ChannelMap], None]] = {
     "placeholder": _input,
     "output": _output,
     "get_attr": _attribute,

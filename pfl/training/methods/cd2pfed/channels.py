@@ -16,14 +16,12 @@ from enum import StrEnum
 
 import torch
 from jaxtyping import Bool
-from torch import Tensor, nn
+from torch import Tensor
 
 from pfl.runtime.rounding import portion
 from pfl.training.methods.cd2pfed.channel_rules import Axis
-from pfl.training.methods.cd2pfed.tracing import Layer, Trace, trace
+from pfl.training.methods.cd2pfed.tracing import Layer, Trace
 from pfl.training.split import Split, State, all_private, nothing_private
-
-__all__ = ["Cross", "channel_split", "crossing", "divide", "private_channels", "shared_length"]
 
 
 class Cross(StrEnum):
@@ -57,18 +55,8 @@ def shared_length(axis: Axis, length: int, ratio: float) -> int:
     return (axis - private_channels(axis, ratio)) * (length // axis)
 
 
-def channel_split(network: nn.Module, ratio: float, cross: Cross) -> Split:
-    """The split of ``network`` at the ratio p in [0, 1].
-
-    Raises:
-        InputError: the network cannot be divided by channels, see
-            :func:`pfl.training.methods.cd2pfed.tracing.trace`.
-    """
-    return divide(trace(network), network.state_dict(), ratio, cross)
-
-
-def divide(found: Trace, state: State, ratio: float, cross: Cross) -> Split:
-    """The split of a traced network with this state; see :func:`channel_split`.
+def divide(traced: Trace, state: State, ratio: float, cross: Cross) -> Split:
+    """The split of a traced network with this state at the ratio p in [0, 1].
 
     Normalization's weights and running statistics follow their channel. What belongs to no hidden
     channel (the bias of the classifier, counts of batches) is shared, but at p = 1 all is private.
@@ -81,10 +69,10 @@ def divide(found: Trace, state: State, ratio: float, cross: Cross) -> Split:
         out, inner = _sides(layer, value, ratio)
         return out if owned_by_output and layer.writes is not None else out | inner
 
-    return _masks(found, state, private)
+    return _masks(traced, state, private)
 
 
-def crossing(found: Trace, state: State, ratio: float) -> Split:
+def crossing(traced: Trace, state: State, ratio: float) -> Split:
     """Masks of the weights that lead from a channel of one part to a channel of the other."""
 
     def cut(layer: Layer, value: Tensor) -> Bool[Tensor, "..."]:
@@ -93,13 +81,13 @@ def crossing(found: Trace, state: State, ratio: float) -> Split:
         hidden = layer.reads is not None and layer.writes is not None
         return (out ^ inner) & (leads and hidden)
 
-    return _masks(found, state, cut)
+    return _masks(traced, state, cut)
 
 
-def _masks(found: Trace, state: State, rule: Callable[[Layer, Tensor], Tensor]) -> Split:
+def _masks(traced: Trace, state: State, rule: Callable[[Layer, Tensor], Tensor]) -> Split:
     masks = {}
     for name, value in state.items():
-        layer = found.layers[name.rpartition(".")[0]]
+        layer = traced.layers[name.rpartition(".")[0]]
         masks[name] = rule(layer, value).expand(value.shape).contiguous()
     return masks
 

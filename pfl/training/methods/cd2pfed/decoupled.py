@@ -55,30 +55,30 @@ class Logits:
 
 
 def decouple(
-    found: Trace, network: nn.Module, ratio: float
+    traced: Trace, network: nn.Module, ratio: float
 ) -> Callable[[Float[Tensor, "batch ..."]], Logits]:
-    """The forward pass of ``network``, traced as ``found``, at a ratio p with 0 < p < 1.
+    """The forward pass of ``network``, traced as ``traced``, at a ratio p with 0 < p < 1.
 
     The joint scores are those of ``network(images)``, bit for bit, and running statistics change as
     there. The sub-networks normalize by statistics of the batch and change nothing; the network is
     taken to be in training mode. Gradients reach its own parameters through all three scores.
     """
     layers: Layers = dict(network.named_modules())
-    shared, private = _narrow_layers(found, network, ratio)
+    shared, private = _narrow_layers(traced, network, ratio)
 
     def forward(images: Float[Tensor, "batch ..."]) -> Logits:
-        values = _Values(found.axes, ratio)
-        for node in found.nodes[:-1]:
+        values = _Values(traced.axes, ratio)
+        for node in traced.nodes[:-1]:
             if node.op == "placeholder":
                 values.joint[node] = images
                 continue
             values.joint[node] = _run(node, layers, values.joint.__getitem__, {})
-            if node in found.axes and node not in found.local:
+            if node in traced.axes and node not in traced.local:
                 values.pairs[node] = (
                     _run(node, shared, partial(values.part, 0), OUT_OF_PLACE),
                     _run(node, private, partial(values.part, 1), OUT_OF_PLACE),
                 )
-        (scores,) = found.nodes[-1].all_input_nodes
+        (scores,) = traced.nodes[-1].all_input_nodes
         return Logits(values.joint[scores], values.part(0, scores), values.part(1, scores))
 
     return forward
@@ -125,11 +125,11 @@ def _run(
     return function(*args, **kwargs)
 
 
-def _narrow_layers(found: Trace, network: nn.Module, ratio: float) -> tuple[Layers, Layers]:
+def _narrow_layers(traced: Trace, network: nn.Module, ratio: float) -> tuple[Layers, Layers]:
     """The layers of the shared and of the private sub-network."""
     modules: dict[str, Any] = dict(network.named_modules())
     shared, private = dict(modules), dict(modules)
-    for name, layer in found.layers.items():
+    for name, layer in traced.layers.items():
         for part, narrow in enumerate((shared, private)):
             narrow[name] = _narrow(modules[name], layer, ratio, part)
     return shared, private

@@ -25,8 +25,8 @@ from pfl.training.methods.cd2pfed.channel_rules import (
     CONVOLUTIONS,
     NORMS,
     Axis,
-    Found,
-    follow,
+    ChannelMap,
+    apply_rule,
     refuse,
 )
 
@@ -87,15 +87,15 @@ def trace(network: nn.Module) -> Trace:
             "The channels of this network cannot be followed, because its operations depend on "
             f"the values or the shape of its input ({error}). {ADVICE}"
         ) from error
-    found = Found(dict(network.named_modules()))
+    known = ChannelMap(dict(network.named_modules()))
     for node in nodes:
-        follow(node, found)
+        apply_rule(node, known)
     layers = {
         name: Layer(reads.axis, writes.axis, per_channel)
-        for name, (reads, writes, per_channel) in found.layers.items()
+        for name, (reads, writes, per_channel) in known.layers.items()
     }
     _check(network, layers)
-    axes = {node: channels.axis for node, channels in found.channels.items()}
+    axes = {node: channels.axis for node, channels in known.channels.items()}
     return Trace(nodes, layers, axes, _local(nodes, layers, axes))
 
 

@@ -10,42 +10,43 @@ from hypothesis import strategies as st
 from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.data.tensors.pixels import PixelView
 from pfl.errors import InputError
+from pfl.runtime.values import Precision
 from pfl.training import sgd
-from pfl.training.algorithm import RoundContext, Training
+from pfl.training.algorithm import RoundContext
 from pfl.training.methods.cd2pfed.cd2pfed import (
-    Every,
-    Settings,
-    algorithm,
+    AverageEvery,
+    CD2Settings,
     average_weight,
     averaging,
+    cd2_pfed,
     round_ratio,
 )
-from pfl.training.methods.cd2pfed.channels import Cross, channel_split, crossing
+from pfl.training.methods.cd2pfed.channels import Cross, crossing
 from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.tracing import trace
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.local import local
+from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build
-from pfl.training.rounds import Problem, begin, play_round
-from tests.nets import generator
+from pfl.training.problem import LocalProblem
+from pfl.training.rounds import begin, play_round
+from tests.federations import training
+from tests.nets import channel_split, generator
 
-PAPER = Settings(
+PAPER = CD2Settings(
     ratio=0.5,
     cross=Cross.BOTH_SHARED,
     increase=True,
     average=True,
     average_weight=0.5,
     average_ramp=0.1,
-    average_every=Every.EPOCH,
+    average_every=AverageEvery.EPOCH,
     distill=True,
     distill_weight=1.0,
     detach=False,
 )
 BARE = replace(PAPER, increase=False, average=False, distill=False)
-TRAINING = Training(
-    seed=0, rounds=3, epochs=2, batch_size=4, lr=0.05, lr_decay=1.0, momentum=0.9, nesterov=True,
-    weight_decay=5e-4, fraction=1.0, client_dropout=0.0, bf16=False,
-)  # fmt: skip
+TRAINING = training(learning_rate_decay=1.0)
 
 
 def data(seed, count=10):
@@ -61,14 +62,16 @@ def network(name="lenet5"):
 
 def context(method, model, number=1, **changes):
     """The context of a round of three."""
-    settings = replace(TRAINING, **changes)
-    return RoundContext(settings, number, method.split(number, 3), {})
+    own = {"epochs": TRAINING.epochs, "learning_rate": TRAINING.learning_rate} | changes
+    alone = {name: own.pop(name) for name in ("epochs", "learning_rate")}
+    settings = replace(TRAINING, **own)
+    return RoundContext(settings, number, method.split(number, 3), {}, **alone)
 
 
 def trained(settings, name="lenet5", number=1, start=None, **changes):
     """A network after a client's part in a round, and the terms told."""
     model = deepcopy(start) if start else network(name)
-    method = algorithm(model, settings)
+    method = cd2_pfed(model, settings)
     told = method.train(model, data(3), context(method, model, number, **changes), generator(5))
     return model, told
 
@@ -83,11 +86,13 @@ def play(method, rounds=3):
     model, clients = network("resnet20"), (data(3), data(30, count=5))
     tests = TestData((), data(0), (), None)
     device = torch.device("cpu")
-    problem = Problem(method(model), TRAINING, model, clients, tests, device)
+    sizes = [len(one) for one in clients]
+    known = method(model), TRAINING, model, sizes
+    problem = LocalProblem(*known, dict(enumerate(clients)), tests, device)
     federation = begin(problem)
     for _ in range(rounds):
         federation, told = play_round(
-            problem, federation, lambda function, jobs: [function(problem, job) for job in jobs]
+            problem, federation, lambda requests: (one.perform(problem) for one in requests)
         )
     return federation, told
 
@@ -98,7 +103,7 @@ def equal(one, other):
 
 @pytest.mark.parametrize("cross", Cross)
 def test_at_ratio_0_the_method_is_fedavg_bit_for_bit(cross):
-    mine, told = play(lambda model: algorithm(model, replace(PAPER, ratio=0.0, cross=cross)))
+    mine, told = play(lambda model: cd2_pfed(model, replace(PAPER, ratio=0.0, cross=cross)))
     theirs, _ = play(fedavg)
     assert equal(mine.shared, theirs.shared)
     assert not any(member.private for member in mine.members)
@@ -108,7 +113,7 @@ def test_at_ratio_0_the_method_is_fedavg_bit_for_bit(cross):
 @pytest.mark.parametrize("cross", Cross)
 def test_at_ratio_1_without_li_and_ta_it_is_local_training_bit_for_bit(cross):
     settings = replace(PAPER, ratio=1.0, cross=cross, increase=False, average=False)
-    mine, told = play(lambda model: algorithm(model, settings))
+    mine, told = play(lambda model: cd2_pfed(model, settings))
     theirs, _ = play(local)
     assert told.upload_bytes == 0
     for one, other in zip(mine.members, theirs.members, strict=True):
@@ -118,7 +123,7 @@ def test_at_ratio_1_without_li_and_ta_it_is_local_training_bit_for_bit(cross):
 def test_without_li_ta_and_cd_a_client_trains_plainly():
     mine, _ = trained(BARE)
     theirs = network()
-    method = algorithm(theirs, BARE)
+    method = cd2_pfed(theirs, BARE)
     sgd.train(theirs, data(3), context(method, theirs), generator(5))
     assert same(mine, theirs)
 
@@ -146,8 +151,8 @@ def test_distillation_brings_the_parts_together():
 
 def test_told_loss_is_that_of_the_paper():
     # With a learning rate of 0 the weights stay, and the terms are those of the first network.
-    _, told = trained(replace(BARE, distill=True, distill_weight=2.0), lr=0.0)
-    _, plain = trained(BARE, lr=0.0)
+    _, told = trained(replace(BARE, distill=True, distill_weight=2.0), learning_rate=0.0)
+    _, plain = trained(BARE, learning_rate=0.0)
     assert told["loss"] == pytest.approx(plain["loss"] + 2 * told["distillation"], rel=1e-5)
     assert told["accuracy"] == plain["accuracy"]
 
@@ -193,7 +198,7 @@ def test_averaging_moves_private_weights_alone(beta, percent):
         torch.testing.assert_close(weight[split[name]], expected[split[name]])
 
 
-@pytest.mark.parametrize("every", Every)
+@pytest.mark.parametrize("every", AverageEvery)
 def test_averaging_with_weight_1_changes_nothing(every):
     settings = replace(BARE, average=True, average_weight=1.0, average_ramp=0.0)
     assert same(trained(BARE)[0], trained(replace(settings, average_every=every))[0])
@@ -201,7 +206,7 @@ def test_averaging_with_weight_1_changes_nothing(every):
 
 def test_averaging_an_epoch_of_one_step_is_averaging_the_step():
     by_epoch, by_step = (trained(replace(PAPER, average_every=every), batch_size=10)[0]
-                         for every in Every)  # fmt: skip
+                         for every in AverageEvery)  # fmt: skip
     assert same(by_epoch, by_step)
 
 
@@ -209,9 +214,10 @@ def test_averaging_every_step_scales_the_private_learning_rate():
     settings = replace(BARE, average=True, average_weight=0.5, average_ramp=0.0)
     private = channel_split(network(), 0.5, Cross.BOTH_SHARED)
     step = {"batch_size": 10, "epochs": 1, "momentum": 0.0}
-    half, _ = trained(BARE, lr=0.025, **step)
-    full, _ = trained(BARE, lr=0.05, **step)
-    averaged, _ = trained(replace(settings, average_every=Every.STEP), lr=0.05, **step)
+    half, _ = trained(BARE, learning_rate=0.025, **step)
+    full, _ = trained(BARE, learning_rate=0.05, **step)
+    by_step = replace(settings, average_every=AverageEvery.STEP)
+    averaged, _ = trained(by_step, learning_rate=0.05, **step)
     for name, value in averaged.named_parameters():
         expected = torch.where(private[name], half.get_parameter(name), full.get_parameter(name))
         torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-7)
@@ -219,7 +225,7 @@ def test_averaging_every_step_scales_the_private_learning_rate():
 
 def test_shared_weights_are_not_averaged_over_time():
     for settings in (BARE, replace(BARE, ratio=0.0)):
-        method = algorithm(network(), settings)
+        method = cd2_pfed(network(), settings)
         one, _ = trained(settings, epochs=1)
         other, _ = trained(replace(settings, average=True), epochs=1)
         for name, mask in method.split(1, 3).items():
@@ -246,27 +252,27 @@ def test_without_cross_weights_the_parts_are_two_towers(name, distill):
 def test_cross_weights_of_a_late_download_are_taken_away_before_use():
     model = network()
     settings = replace(PAPER, cross=Cross.NONE)
-    method = algorithm(model, settings)
+    method = cd2_pfed(model, settings)
     method.personalize(model, data(3), context(method, model, 3), generator())
     between = crossing(trace(model), model.state_dict(), 0.5)
     fresh = network()
     for name, value in model.state_dict().items():
         expected = fresh.state_dict()[name].masked_fill(between[name], 0)
         assert torch.equal(value, expected)
-    assert algorithm(model, PAPER).personalize is None
+    assert cd2_pfed(model, PAPER).personalize is None
 
 
 def test_one_image_is_enough():
     model = network("resnet20")
-    method = algorithm(model, PAPER)
+    method = cd2_pfed(model, PAPER)
     method.train(model, data(3, count=1), context(method, model), generator())
     assert all(value.isfinite().all() for value in model.state_dict().values())
 
 
 def test_bfloat16_gives_finite_terms():
     model = network()
-    method = algorithm(model, PAPER)
-    settings = context(method, model, bf16=True)
+    method = cd2_pfed(model, PAPER)
+    settings = context(method, model, precision=Precision.bf16)
     told = method.train(model, data(3), settings, generator())
     assert all(math.isfinite(value) for value in told.values())
 
@@ -276,11 +282,12 @@ def test_bfloat16_gives_finite_terms():
     [
         ("ratio", 1.5, "ratio is 1.5"),
         ("ratio", math.nan, "ratio is nan"),
-        ("average_weight", 0.0, r"average-weight is 0.0: choose a number in \(0, 1\]"),
-        ("average_ramp", -0.1, "average-ramp is -0.1"),
-        ("distill_weight", math.inf, "distill-weight is inf"),
+        ("average-weight", 0.0, "average-weight is 0.0: choose a number with 0 < x ≤ 1"),
+        ("average-ramp", -0.1, "average-ramp is -0.1"),
+        ("distill-weight", math.inf, "distill-weight is inf"),
     ],
 )
 def test_settings_out_of_range_are_refused(name, value, shown):
     with pytest.raises(InputError, match=f"train.cd2-pfed.{shown}"):
-        replace(PAPER, **{name: value})
+        settings = {key.replace("_", "-"): own for key, own in vars(PAPER).items()}
+        make_algorithm("cd2-pfed", network(), settings | {name: value}, "train.cd2-pfed")

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.training.methods.cd2pfed.channels import Cross, channel_split, crossing, private_channels
+from pfl.training.methods.cd2pfed.channels import Cross, crossing, private_channels
 from pfl.training.methods.cd2pfed.tracing import trace
 from pfl.training.networks import build
-from tests.nets import KINDS, generator, plain
+from tests.nets import KINDS, channel_split, generator, plain
 
 kinds = st.sampled_from(sorted(KINDS))
 crosses = st.sampled_from(list(Cross))

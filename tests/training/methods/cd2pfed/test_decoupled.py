@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from pfl.training.methods.cd2pfed.channels import Cross, channel_split, crossing, private_channels
+from pfl.training.methods.cd2pfed.channels import Cross, crossing, private_channels
 from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.tracing import trace
 from pfl.training.networks import NETWORKS, Normalization, build
-from tests.nets import KINDS, drawn, generator, images, plain, residual
+from tests.nets import KINDS, channel_split, drawn, generator, images, plain, residual
 from tests.workspace import ROOT
 
 kinds = st.sampled_from(sorted(KINDS))

@@ -1,0 +1,121 @@
+"""Values that people set: numbers in a range, choices, and numbers that may be left to ``auto``."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, get_args, get_type_hints
+
+from pfl.errors import InputError
+
+
+class Precision(StrEnum):
+    """Type of the matrix products inside a network."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+
+
+class Device(StrEnum):
+    """Where networks run; ``auto`` is a GPU if there is one."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+@dataclass(frozen=True)
+class Range:
+    """The finite numbers from ``low`` to ``high``, each of which belongs to it or does not."""
+
+    low: int | float
+    high: int | float = math.inf
+    with_low: bool = True
+    with_high: bool = True
+
+    def __contains__(self, value: int | float) -> bool:
+        """Whether the number lies in it; NaN lies nowhere."""
+        inside = self.low < value < self.high
+        ends = (value == self.low and self.with_low) or (value == self.high and self.with_high)
+        return math.isfinite(value) and (inside or ends)
+
+    def __str__(self) -> str:
+        """As in ``0 < x ≤ 1``."""
+        left = f"{self.low:g} {'≤' if self.with_low else '<'} x"
+        return left + (f" {'≤' if self.with_high else '<'} {self.high:g}" if self.bounded else "")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a largest number."""
+        return self.high < math.inf
+
+
+Kind = tuple[type, Range | None]  # of a setting: the type, and the range of a number
+
+
+def annotated(schema: Callable[..., Any], *without: str) -> dict[str, Kind]:
+    """The settings that a class or a function declares, but those ``without``.
+
+    Names are as ``params.yaml`` writes them. A range stands in the annotation:
+    ``share: Annotated[float, Range(0, 1)]``.
+    """
+    hints = get_type_hints(schema, include_extras=True).items()
+    parts = {name: get_args(hint) or (hint, None) for name, hint in hints if name not in without}
+    return {name.replace("_", "-"): (kind, within) for name, (kind, within) in parts.items()}
+
+
+def checked(parameter: str, value: object, kind: type[Any], within: Range | None = None) -> Any:
+    """The value as its type; whole numbers are also floats, but nothing else is converted.
+
+    Raises:
+        InputError: it is of another kind or out of its range; ``parameter``, its key in
+            ``params.yaml``, is named.
+    """
+    if issubclass(kind, StrEnum):
+        if value in list(kind):
+            return kind(str(value))
+        raise InputError(f"{parameter} is {value}: choose from {', '.join(kind)}.")
+    numbers = (int, float) if kind is float else (kind,)
+    # In Python True is an integer; for a number of layers it is a mistake.
+    if not isinstance(value, numbers) or isinstance(value, bool) != (kind is bool):
+        names = {bool: "true or false", int: "a whole number", float: "a number"}
+        raise InputError(f"{parameter} is {value}: it must be {names[kind]}.")
+    if within is not None and value not in within:
+        what = "whole number" if kind is int else "number"
+        raise InputError(f"{parameter} is {value}: choose a {what} with {within}.")
+    return kind(value)
+
+
+def number_or_auto(
+    value: object, parameter: str, zero: bool = False, word: str = "auto"
+) -> float | None:
+    """The finite number above 0, or from 0 on, that is given; None for ``auto``, or ``word``.
+
+    ``value`` is a number, or the text of one, as a command's flag has it.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if value == word:
+        return None
+    try:
+        number = math.nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        number = math.nan
+    if number not in Range(0, with_low=zero):
+        bound = "of 0 or more" if zero else "above 0"
+        shown = f"'{value}'" if isinstance(value, str) else value
+        raise InputError(f"{parameter} is {shown}: it must be {word} or a finite number {bound}.")
+    return number
+
+
+def whole_or_auto(value: object, parameter: str) -> int | None:
+    """The whole number from 1 on that is given, as above; None for ``auto``.
+
+    Raises:
+        InputError: it is neither.
+    """
+    number = number_or_auto(value, parameter)
+    if number is None or number.is_integer():
+        return None if number is None else int(number)
+    raise InputError(f"{parameter} is {value}: it must be auto or a whole number above 0.")

@@ -1,0 +1,103 @@
+"""What stays the same over all rounds: with the data where they are, without them at a server."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pfl.data.tensors.client_data import ClientData, TestData
+from pfl.data.tensors.federated_data import FederatedData, Holdout
+from pfl.runtime.devices import chosen_device
+from pfl.runtime.rng import stream
+from pfl.training.algorithm import Algorithm, RoundContext
+from pfl.training.settings import Training
+from pfl.training.split import Split, nothing_private
+
+# Both are told the network that they are for: its weights' source, or the network itself.
+MakeNetwork = Callable[[torch.Generator], nn.Module]
+MakeAlgorithm = Callable[[nn.Module], Algorithm]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the server of the rounds knows.
+
+    Attributes:
+        algorithm: the method.
+        training: its settings.
+        model: the network with its initial weights; clients use copies.
+        sizes: training samples of each client; one without any never takes part.
+    """
+
+    algorithm: Algorithm
+    training: Training
+    model: nn.Module
+    sizes: Sequence[int]
+
+    def split(self, number: int) -> Split:
+        """What is private in round ``number``; before the first round, nothing is."""
+        if number == 0:
+            return nothing_private(self.model.state_dict())
+        return self.algorithm.split(number, self.training.rounds)
+
+
+@dataclass(frozen=True)
+class LocalProblem(Problem):
+    """The same where data are: everybody's in the pipeline, one client's at its site.
+
+    Attributes:
+        clients: training data, by the clients' numbers.
+        tests: what the clients' models are tested with.
+        device: where the network and all data are.
+    """
+
+    clients: Mapping[int, ClientData]
+    tests: TestData
+    device: torch.device
+
+    def context(self, number: int, memory: Mapping[str, Tensor]) -> RoundContext:
+        """What local training of round ``number`` gets to know."""
+        return RoundContext(
+            training=self.training,
+            round=number,
+            split={name: mask.to(self.device) for name, mask in self.split(number).items()},
+            memory={name: value.to(self.device) for name, value in memory.items()},
+            epochs=self.training.epochs,
+            learning_rate=self.training.rate(number),
+        )
+
+
+def make_problem(
+    training: Training, network: MakeNetwork, algorithm: MakeAlgorithm, sizes: Sequence[int]
+) -> Problem:
+    """The network, its initial weights drawn by the settings' seed, and the method for it.
+
+    Raises:
+        InputError: the method refuses its settings or the network.
+    """
+    model = network(stream(training.seed, "network"))
+    return Problem(algorithm(model), training, model, sizes)
+
+
+def local_problem(
+    training: Training, network: MakeNetwork, algorithm: MakeAlgorithm, data: FederatedData
+) -> LocalProblem:
+    """The same where these data are, all on the settings' device.
+
+    Raises:
+        InputError: as above, or that device is not there.
+    """
+    known = make_problem(training, network, algorithm, data.sizes)
+    device = chosen_device(training.device, training.key("device"))
+    placed = data.to(device)
+    return LocalProblem(
+        known.algorithm, training, known.model.to(device), known.sizes, placed.clients,
+        placed.tests, device,
+    )  # fmt: skip
+
+
+def holdout(training: Training) -> Holdout:
+    """What the settings keep from training."""
+    fraction, key = training.validation_fraction, training.key("validation-fraction")
+    return Holdout(fraction, training.seed, key)
