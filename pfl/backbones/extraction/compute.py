@@ -124,8 +124,9 @@ def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
         if not str(error).startswith("DataLoader worker (pid"):  # an error inside a worker
             raise
         raise InputError(
-            "A worker process was killed, most likely because memory ran out: set a smaller "
-            "extract.batch-size, or close other programs, and run again; finished work is kept."
+            f"A worker process was killed ({' '.join(str(error).split())}), most likely because "
+            "memory ran out: set a smaller extract.batch-size, or close other programs, and run "
+            "again; finished work is kept."
         ) from None
     finally:
         # Dropping the last reference ends the workers at once. Left to the garbage collector,

@@ -22,7 +22,7 @@ from pfl.backbones.pretraining.masking import draw_visible, hidden_patches, visi
 from pfl.backbones.pretraining.patches import patchify
 from pfl.backbones.pretraining.recipe import ImageSet, Learner, Recipe, Row, follow
 from pfl.backbones.pretraining.schedule import learning_rate, peak_rate
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 from pfl.runtime.progress import progress
 from pfl.runtime.rng import stream
 
@@ -172,6 +172,8 @@ def _resume(learner: Learner, path: Path, recipe: Recipe) -> None:
     try:
         load_learner(path, learner)
     except BROKEN as error:  # It may be made again, and must not be believed.
+        if of_system(error):
+            raise
         log.warning("The epochs kept so far cannot be used, all are trained again: %s", error)
         return
     log.info("Going on: %d of %d epochs were finished before.", learner.epoch, recipe.epochs)

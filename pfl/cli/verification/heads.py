@@ -128,7 +128,7 @@ def _check_table(path: Path, expected: str) -> None:
     """Name the first client whose reported line is another."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} is missing or damaged ({error}): run `dvc repro evaluate`."
         ) from error

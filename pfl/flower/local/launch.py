@@ -12,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -200,6 +199,6 @@ def _wait_until_healthy(link: Link, process: "subprocess.Popen[bytes]") -> None:
                 f"{scheme}://{ADDRESS}:{link.port}/health", timeout=1, context=context
             ):
                 return
-        except (urllib.error.URLError, OSError):
+        except OSError:
             time.sleep(0.1)
     raise InputError(f"The SuperLink did not start: its log is {link.home / 'superlink.log'}.")

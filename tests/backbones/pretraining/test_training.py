@@ -1,5 +1,6 @@
 """Training: it learns, it is a function of its parameters, and a stopped run ends the same."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,16 @@ def test_a_damaged_state_is_told_and_not_believed(tmp_path, monkeypatch, caplog)
     again = trained(tmp_path / "stopped")
     assert "all are trained again" in caplog.text
     assert stored(again, tmp_path) == stored(whole, tmp_path)
+
+
+def test_a_disk_that_fails_is_no_damaged_state(tmp_path, monkeypatch):
+    def fail(path, learner):
+        raise OSError(errno.EIO, "x")
+
+    trained(tmp_path)
+    monkeypatch.setattr(training, "load_learner", fail)
+    with pytest.raises(OSError, match="x"):
+        trained(tmp_path)
 
 
 def test_it_learns_to_predict_what_is_hidden(tmp_path):
