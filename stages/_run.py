@@ -62,7 +62,7 @@ def _command(
         folders = {flags[name].parent for name in outputs} if alone else set()
         with only_writer(folders), threadpool_limits(1):
             stage(**flags)
-        wrote = " and ".join(_told(flags[name]) for name in outputs)
+        wrote = " and ".join(_size(flags[name]) for name in outputs)
         log.info("%s in %.1f s.", f"Wrote {wrote}" if wrote else "Done", time.monotonic() - start)
 
     signature = inspect.signature(stage, eval_str=True)
@@ -71,11 +71,11 @@ def _command(
     )
     parameters = [*signature.parameters.values(), own]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
-def _told(path: Path) -> str:
+def _size(path: Path) -> str:
     """A file and its size, or a folder and how many files are in it."""
     if path.is_dir():
         return f"{path} ({sum(item.is_file() for item in path.rglob('*'))} files)"

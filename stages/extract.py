@@ -76,7 +76,7 @@ def extract(
 def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -> None:
     """Compute all blocks in scratch, then merge them into ``out``, which may be one shard."""
     from pfl.backbones.extraction.blocks import read_blocks
-    from pfl.backbones.extraction.resume import complete
+    from pfl.backbones.extraction.resume import extract_blocks
     from pfl.backbones.extraction.shards import write_shard
     from pfl.data.features.features import write_features
     from pfl.runtime.machine import cores
@@ -86,7 +86,7 @@ def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -
     whole = part.count == 1
     name = "extract" if whole else f"extract-{part.number}-of-{part.count}"
     with scratch(root, name, _key(facts, packages)) as folder:
-        blocks = complete(work, folder, cores(), part.batches(work.batches))
+        blocks = extract_blocks(work, folder, cores(), part.batches(work.batches))
         saturation = _saturation(blocks, work)
         if not whole:
             write_shard(out, blocks, work.backbone.m, len(work.images), facts, packages)

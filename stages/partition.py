@@ -9,8 +9,7 @@ import typer
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
 from pfl.data.partition.figure import draw_counts
-from pfl.data.partition.partition import Scheme, Settings
-from pfl.data.partition.partition import partition as split
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.partition.schemes import CONCENTRATIONS
 from pfl.data.samples.clients import Clients, write_clients
 from pfl.data.samples.index import read_index
@@ -53,23 +52,23 @@ def partition(
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)
-    settings = Settings(
+    settings = PartitionSettings(
         scheme, clients, concentration, classes_per_client, min_samples, external_group
     )
-    held = split(samples, settings, np.random.default_rng(seed))
+    dealt = partition_samples(samples, settings, np.random.default_rng(seed))
     facts = settings.used() | {"seed": seed}
-    write_clients(clients_file, held, facts | {"index-sha256": samples.sha256})
-    write_text(report / "counts.csv", counts(held, samples.classes))
-    told = ", ".join(f"{name} {value}" for name, value in facts.items())
-    title = f"Who holds what: samples of each client and class\n{told}"
-    draw_counts(report / "counts.png", held.train.count, held.test.count, samples.classes, title)
+    write_clients(clients_file, dealt, facts | {"index-sha256": samples.sha256})
+    write_text(report / "counts.csv", counts(dealt, samples.classes))
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    title = f"Who holds what: samples of each client and class\n{shown}"
+    draw_counts(report / "counts.png", dealt.train.count, dealt.test.count, samples.classes, title)
 
 
-def counts(held: Clients, classes: tuple[str, ...]) -> str:
+def counts(dealt: Clients, classes: tuple[str, ...]) -> str:
     """Samples per client, split and class, one line of CSV a client."""
     header = ["client", "train", "test"]
     header += [f"{split}:{name}" for split in ("train", "test") for name in classes]
-    train, test = held.train, held.test
+    train, test = dealt.train, dealt.test
     rows = np.column_stack(
         [np.arange(train.clients), train.sizes, test.sizes, train.count, test.count]
     )

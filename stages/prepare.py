@@ -14,7 +14,7 @@ from pfl.data.images.images import PixelArray, write_images
 from pfl.data.samples.index import write_index
 from pfl.data.sources.registry import Dataset
 from pfl.data.sources.samples import Request, Samples, TestImages
-from pfl.data.sources.sites import Difference, Settings, as_sites
+from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, finite, run
 
@@ -62,7 +62,7 @@ def prepare(
             f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
             "one in [0, 1)."
         )
-    settings = Settings(differ, strength, sites, seed)
+    settings = SiteSettings(differ, strength, sites, seed)
     loaded = dataset.load(Request(path, download, test_fraction, seed, users, test_images))
     samples, changed = as_sites(loaded, settings)
     attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}

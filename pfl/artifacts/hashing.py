@@ -46,10 +46,10 @@ def recorded_sha256(path: Path, schema: str) -> str:
     Raises:
         InputError: the file is missing, no artifact or of another schema.
     """
-    found, sha256 = first_line(path)
-    if found != f"{schema}/{SCHEMA_VERSION}":
+    actual, sha256 = first_line(path)
+    if actual != f"{schema}/{SCHEMA_VERSION}":
         raise InputError(
-            f"{path} has the schema '{found}' but '{schema}/{SCHEMA_VERSION}' is needed: "
+            f"{path} has the schema '{actual}' but '{schema}/{SCHEMA_VERSION}' is needed: "
             "run `dvc repro`, which rebuilds it."
         )
     return sha256

@@ -47,9 +47,9 @@ def made_by(path: Path) -> str | None:
     """The stage that makes the output of a project at ``path``; None where none does."""
     place = path.absolute().as_posix()
     for pattern, stage in OUTPUTS.items():
-        found = re.search(f"/{re.escape(pattern)}$".replace(r"\*", "([^/]+)"), place)
-        if found:
-            return stage.replace("*", "{}").format(*found.groups())
+        match = re.search(f"/{re.escape(pattern)}$".replace(r"\*", "([^/]+)"), place)
+        if match:
+            return stage.replace("*", "{}").format(*match.groups())
     return None
 
 

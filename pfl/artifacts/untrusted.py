@@ -20,16 +20,16 @@ def foreign(file: h5py.File) -> str:
 
     Types of links are looked at without following them.
     """
-    found: list[str] = []
+    reasons: list[str] = []
 
     def visit(name: str, link: object) -> str | None:
         what = _of_link(file, name, link)
         if what:
-            found.append(f"'{name}' {what}")
+            reasons.append(f"'{name}' {what}")
         return what or None  # Anything but None ends the visit.
 
     file.visititems_links(visit)
-    return found[0] if found else ""
+    return reasons[0] if reasons else ""
 
 
 def _of_link(file: h5py.File, name: str, link: object) -> str:
@@ -51,7 +51,7 @@ def _of_dataset(item: h5py.Dataset) -> str:
     if item.compression or filters - {CHECKSUM.encode()}:
         return "is compressed"
     claimed = math.prod(item.shape or ()) * item.dtype.itemsize
-    held = item.id.get_storage_size()
-    if claimed > held + SLACK:
-        return f"claims {claimed:,} bytes and holds {held:,}"
+    stored = item.id.get_storage_size()
+    if claimed > stored + SLACK:
+        return f"claims {claimed:,} bytes and holds {stored:,}"
     return ""

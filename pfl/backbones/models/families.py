@@ -20,7 +20,7 @@ from pfl.backbones.models.backbone import Backbone, frozen
 from pfl.backbones.models.own import MAE, PIXELS, masked_autoencoder, raw_pixels
 from pfl.backbones.models.transform import configured
 from pfl.backbones.models.weights import (
-    Place,
+    Lookup,
     check_name,
     find_weights,
     hugging_face,
@@ -32,7 +32,7 @@ from pfl.errors import InputError
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
-RANDOM, MOBILENET, LITE0 = "random-tiny", "mobilenet_v2", "tf_efficientnet_lite0"
+LITE0 = "tf_efficientnet_lite0"
 MISFIT = (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, AssertionError)
 # Parts of a masked autoencoder that only its training needs.
 DECODER = ("decoder", "mask_token")
@@ -94,9 +94,9 @@ def _timm_config(name: str) -> dict[str, Any]:
     return vars(config)
 
 
-def _timm_places(name: str, config: Mapping[str, Any]) -> tuple[list[Place], str]:
+def _timm_places(name: str, config: Mapping[str, Any]) -> tuple[list[Lookup], str]:
     """Where a timm model's weights may be, and what to do when none has them."""
-    packaged: list[Place] = [packaged_lite0] if name in (LITE0, f"{LITE0}.in1k") else []
+    packaged: list[Lookup] = [packaged_lite0] if name in (LITE0, f"{LITE0}.in1k") else []
     if config["hf_hub_id"]:
         url = hf_hub_url(config["hf_hub_id"], "model.safetensors")
         return [*packaged, partial(hugging_face, config["hf_hub_id"])], _fetch(name, url)
@@ -239,7 +239,7 @@ def _random_tiny(
 
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {
     MAE: masked_autoencoder,
-    MOBILENET: _mobilenet,
+    "mobilenet_v2": _mobilenet,
     PIXELS: raw_pixels,
-    RANDOM: _random_tiny,
+    "random-tiny": _random_tiny,
 }

@@ -35,10 +35,10 @@ class NotFoundHereError(Exception):
     """One place has no weights; the message names the place and why."""
 
 
-Place = Callable[[], Path]
+Lookup = Callable[[], Path]
 
 
-def find_weights(name: str, given: Path, places: Sequence[Place], advice: str) -> Path:
+def find_weights(name: str, given: Path, places: Sequence[Lookup], advice: str) -> Path:
     """The weights file of backbone ``name``.
 
     ``given`` is a file, or a folder in which ``<name>.pth``, ``.pt`` or ``.safetensors`` is looked
@@ -118,9 +118,9 @@ def hugging_face(repository: str) -> Path:
     """``model.safetensors`` (else ``pytorch_model.bin``) of a hub repository, cached or fetched."""
     names = ("model.safetensors", "pytorch_model.bin")
     for name in names:
-        found = huggingface_hub.try_to_load_from_cache(repository, name)
-        if isinstance(found, str):
-            return Path(found)
+        cached = huggingface_hub.try_to_load_from_cache(repository, name)
+        if isinstance(cached, str):
+            return Path(cached)
     # The hub's client retries for long when there is no network, so ask once without it.
     _reach(huggingface_hub.hf_hub_url(repository, names[0]), f"hub cache and hub, {repository}")
     for name in names:

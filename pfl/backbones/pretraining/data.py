@@ -57,10 +57,10 @@ def load_public_data(images: Path, index: Path, size: int, device: torch.device)
     train = int(listed.train.sum())  # they come first
     mean, std = normalization([pixel_sums(pixels[:train])])
     view = PixelView(mean, std, augment=False).to(device)
-    held = pixels.to(device)
+    pixels = pixels.to(device)
     return PublicData(
-        train=ImageSet(held[:train], view),
-        probe=ImageSet(held[train:], view),
+        train=ImageSet(pixels[:train], view),
+        probe=ImageSet(pixels[train:], view),
         labels=listed.label[train:].astype(np.int64),
         classes=len(listed.classes),
         sha256=sha256,

@@ -115,7 +115,7 @@ def begin(model: MaskedAutoencoder, recipe: Recipe) -> Learner:
     )
 
 
-def follow(learner: Learner, recipe: Recipe) -> None:
+def update_average(learner: Learner, recipe: Recipe) -> None:
     """Move the average of the encoder's weights, a ← e·a + (1 − e)·w."""
     if recipe.ema:
         weights = _weights(learner.model.encoder)

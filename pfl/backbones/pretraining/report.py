@@ -34,13 +34,13 @@ def write_report(
     rows = ([row.get(name, math.nan) for name in COLUMNS] for row in history)
     write_text(folder / "epochs.csv", csv_text(COLUMNS, rows))
     probes = [row["probe"] for row in history if "probe" in row]
-    told = {
+    metrics = {
         "loss": history[-1].get("loss"),
         "probe": probes[-1] if probes else None,
         "probe-untrained": probes[0] if probes else None,
         **facts,
     }
-    write_text(folder / "metrics.json", json.dumps(told, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
     if recipe.epochs:
         draw_curve(folder / "curve.png", history)
     images = shown.batch(slice(0, SHOWN))

@@ -20,7 +20,7 @@ from pfl.backbones.pretraining.crops import crop, draw_crops
 from pfl.backbones.pretraining.loss import masked_loss
 from pfl.backbones.pretraining.masking import draw_visible, hidden_patches, visible_count
 from pfl.backbones.pretraining.patches import patchify
-from pfl.backbones.pretraining.recipe import ImageSet, Learner, Recipe, Row, follow
+from pfl.backbones.pretraining.recipe import ImageSet, Learner, Recipe, Row, update_average
 from pfl.backbones.pretraining.schedule import learning_rate, peak_rate
 from pfl.errors import InputError, of_system
 from pfl.runtime.progress import progress
@@ -32,7 +32,7 @@ STATE = "state.safetensors"
 Probe = Callable[[Learner], Row]  # what is measured of the encoder on the way
 
 
-def complete(
+def train_epochs(
     learner: Learner, images: ImageSet, recipe: Recipe, folder: Path, probe: Probe, probe_every: int
 ) -> Learner:
     """Train every epoch that ``folder`` does not hold yet.
@@ -105,7 +105,7 @@ def _step(learner: Learner, batch: Tensor, recipe: Recipe, masks: torch.Generato
     learner.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     learner.optimizer.step()
-    follow(learner, recipe)
+    update_average(learner, recipe)
     return loss.detach()
 
 

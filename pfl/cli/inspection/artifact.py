@@ -97,15 +97,15 @@ def _attributes(file: h5py.File) -> dict[str, dict[str, object]]:
 
 def _datasets(file: h5py.File) -> Iterator[dict[str, object]]:
     """One row a dataset; those of all clients, which differ in a number, are one row together."""
-    found: dict[str, list[h5py.Dataset]] = {}
+    datasets: dict[str, list[h5py.Dataset]] = {}
     file.visititems(
         lambda name, item: (
-            found.setdefault(NUMBER.sub("<k>", name), []).append(item)
+            datasets.setdefault(NUMBER.sub("<k>", name), []).append(item)
             if isinstance(item, h5py.Dataset)
             else None
         )
     )
-    for name, items in found.items():
+    for name, items in datasets.items():
         shapes = {" × ".join(map(str, item.shape)) for item in items}
         yield {
             "dataset": name,

@@ -97,8 +97,8 @@ def _unknown_range(name: str, what: str) -> InputError:
 
 def _damaged(name: str, error: Exception) -> InputError:
     # Pillow calls data without a file name by its object in memory, which tells nobody anything.
-    told = re.sub(r"<\S+ object at 0x[0-9a-f]+>", "", str(error))
-    detail = " ".join(told.split()) or type(error).__name__
+    message = re.sub(r"<\S+ object at 0x[0-9a-f]+>", "", str(error))
+    detail = " ".join(message.split()) or type(error).__name__
     return InputError(
         f"Image {name} is damaged, truncated or no image at all ({detail}): replace or remove it. "
         f"Known formats: {', '.join(FORMATS)}."

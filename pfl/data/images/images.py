@@ -166,15 +166,15 @@ def _checked_files(source: ImageFiles, sizes: Sequence[int]) -> Iterator[bytes]:
 
 def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Join pieces into blocks of one HDF5 chunk, so that every chunk is written once."""
-    held = bytearray()
+    buffer = bytearray()
     for piece in pieces:
-        held += piece
-        full = len(held) - len(held) % CHUNK_BYTES
+        buffer += piece
+        full = len(buffer) - len(buffer) % CHUNK_BYTES
         for start in range(0, full, CHUNK_BYTES):
-            yield bytes(held[start : start + CHUNK_BYTES])
-        del held[:full]
-    if held:
-        yield bytes(held)
+            yield bytes(buffer[start : start + CHUNK_BYTES])
+        del buffer[:full]
+    if buffer:
+        yield bytes(buffer)
 
 
 class Images:

@@ -68,9 +68,9 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str) -> int:
         if member.compress_type not in PACKED or member.flag_bits & ENCRYPTED:
             raise ValueError("it is packed as np.savez packs nothing")
         claimed, offset = _header(archive, member)
-        held = member.file_size - offset
-        if claimed != held:
-            raise ValueError(f"it claims {claimed:,} bytes and holds {held:,}")
+        stored = member.file_size - offset
+        if claimed != stored:
+            raise ValueError(f"it claims {claimed:,} bytes and holds {stored:,}")
     except BROKEN as error:
         if of_system(error):
             raise

@@ -8,7 +8,7 @@ import torch
 
 from pfl.backbones.pretraining import training
 from pfl.backbones.pretraining.recipe import encoder_weights
-from pfl.backbones.pretraining.training import STATE, complete, save_learner
+from pfl.backbones.pretraining.training import STATE, save_learner, train_epochs
 from pfl.errors import InputError
 from tests.backbones.tiny_autoencoder import RECIPE, images, learner
 from tests.nets import generator
@@ -23,7 +23,7 @@ def probe(of):
 
 
 def trained(folder, recipe=RECIPE):
-    return complete(learner(recipe), images(), recipe, folder, probe, 2)
+    return train_epochs(learner(recipe), images(), recipe, folder, probe, 2)
 
 
 def stored(of, folder):
