@@ -101,8 +101,12 @@ def positive(value: float) -> float:
     return value
 
 
-def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto") -> float | None:
+def number_or_auto(
+    text: str, flag: str, zero: bool = False, word: str = "auto", whole: bool = False
+) -> float | None:
     """The finite number above 0, or from 0 on, that a flag gives; None for ``auto``, or ``word``.
+
+    With ``whole``, it has no decimals.
 
     Raises:
         typer.BadParameter: it is neither.
@@ -110,13 +114,14 @@ def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto")
     if text == word:
         return None
     try:
-        value = float(text)
+        value = int(text) if whole else float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+    if not (0 < value < math.inf or (zero and value == 0)):
         bound = "of 0 or more" if zero else "above 0"
+        kind = "whole" if whole else "finite"
         raise typer.BadParameter(
-            f"'{text}' must be {word} or a finite number {bound}.", param_hint=flag
+            f"'{text}' must be {word} or a {kind} number {bound}.", param_hint=flag
         )
     return value
 

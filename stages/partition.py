@@ -1,10 +1,10 @@
-"""Spread the samples over clients."""
+"""partition: who holds which samples (``index.h5`` → ``clients.h5``)."""
 
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
@@ -17,16 +17,16 @@ from stages._run import LARGEST_SEED, run
 
 
 def partition(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Output: who holds which samples.")],
-    report: Annotated[Path, typer.Option(help="Output folder: counts.csv and counts.png.")],
+    index: Annotated[Path, Option(help="The sample index.")],
+    clients_file: Annotated[Path, Option(help="Output: who holds which samples.")],
+    report: Annotated[Path, Option(help="Output folder: counts.csv and counts.png.")],
     scheme: Annotated[
-        Scheme, typer.Option(help="How training samples are spread; see docs/partition.md.")
+        Scheme, Option(help="How training samples are spread; see docs/partition.md.")
     ],
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients K.")],
+    clients: Annotated[int, Option(min=1, help="Number of clients K.")],
     concentration: Annotated[
         float,
-        typer.Option(
+        Option(
             min=CONCENTRATIONS[0],
             max=CONCENTRATIONS[1],
             help="Dirichlet concentration, small is heterogeneous. "
@@ -35,20 +35,15 @@ def partition(
     ],
     classes_per_client: Annotated[
         int,
-        typer.Option(
-            min=1, help="Most classes of a client. Scheme pathological; ignored by the others."
-        ),
+        Option(min=1, help="Most classes of a client. Scheme pathological; ignored by the others."),
     ],
     min_samples: Annotated[
-        int, typer.Option(min=1, help="Training samples that every client has at least.")
+        int, Option(min=1, help="Training samples that every client has at least.")
     ],
     external_group: Annotated[
-        str,
-        typer.Option(help="Name of a group that is no client's but the external test, or empty."),
+        str, Option(help="Name of a group that is no client's but the external test, or empty.")
     ],
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")
-    ],
+    seed: Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)

@@ -2,10 +2,9 @@
 
 - Whole or not there at all: they are written by :mod:`pfl.artifacts.files`.
 - Same content, same bytes: earliest file format, no times, no compression, rows in order.
-- The first 512 bytes are a user block, which HDF5 leaves to us: one line of text with the schema
-  and the SHA-256 of all bytes after it (:mod:`pfl.artifacts.hashing`). HDF5's own structures have
-  no checksum in this format, and the library may hang on damaged ones, so a file is only given to
-  it after its hash was checked.
+- HDF5's own structures have no checksum in this format, and the library may hang on damaged ones,
+  so a file is only given to it after the hash in its first line was checked
+  (:mod:`pfl.artifacts.hashing`).
 - Every dataset has HDF5's Fletcher-32 checksum too: it names the dataset in which a byte changed,
   and protects readers that do not know the first line.
 """

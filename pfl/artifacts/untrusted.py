@@ -3,7 +3,7 @@
 HDF5 can take a dataset's content from other files (external links, external storage, virtual
 datasets), pack it so that a small file unpacks to any size, claim a shape of which nothing is
 stored, and hold objects of varying length. Artifacts do none of this, so a file that does is
-refused before anything in it is read. The SHA-256 in an artifact's first line shows accidents only:
+refused before anything in it is read. The SHA-256 in its first line protects from accidents only:
 whoever makes a file makes its hash.
 """
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
 from pfl.backbones.models.backbone import Backbone, frozen
-from pfl.backbones.models.own import MAE, PIXELS, masked_autoencoder, raw_pixels
-from pfl.backbones.models.transform import configured
+from pfl.backbones.models.own import HALF, MAE, PIXELS, PIXELS_SIZE, masked_autoencoder, raw_pixels
+from pfl.backbones.models.transform import configured, squares
 from pfl.backbones.models.weights import (
     Lookup,
     check_name,
@@ -39,10 +39,7 @@ DECODER = ("decoder", "mask_token")
 
 
 def load_backbone(
-    name: str,
-    weights: Path,
-    image_size: int | None = None,
-    feature_range: float | None = None,
+    name: str, weights: Path, image_size: int | None = None, feature_range: float | None = None
 ) -> Backbone:
     """Load a backbone with its weights; None stands for the backbone's own.
 
@@ -225,15 +222,7 @@ def _random_tiny(
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
         digest.update(parameter.detach().numpy().tobytes())
-    config = {
-        "input_size": (3, 32, 32),
-        "crop_pct": 1.0,
-        "crop_mode": "center",
-        "interpolation": "bilinear",
-        "mean": (0.5, 0.5, 0.5),
-        "std": (0.5, 0.5, 0.5),
-    }
-    transform = configured(config, image_size)
+    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
     return frozen(name, model, transform, digest.hexdigest(), "random, for tests", feature_range)
 
 

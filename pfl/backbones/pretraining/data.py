@@ -1,4 +1,4 @@
-"""Public images in memory: those to train on, and those that tell how good features are."""
+"""Public images in memory: those to train on, and those kept for the linear probe."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -108,7 +108,7 @@ class Learner:
 
 
 def begin(model: MaskedAutoencoder, recipe: Recipe) -> Learner:
-    """Before the first epoch."""
+    """The state before the first epoch."""
     average = _weights(model.encoder) if recipe.ema else {}
     return Learner(
         model, _optimizer(model, recipe), {k: v.clone() for k, v in average.items()}, 0, []

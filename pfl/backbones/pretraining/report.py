@@ -1,4 +1,4 @@
-"""What a run of pretraining leaves to be read: epochs, a few numbers, figures."""
+"""The report on a run of pretraining: a table of its epochs, a few numbers, figures."""
 
 import json
 import math

@@ -8,7 +8,7 @@ at most and ends with the same bytes.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,18 @@ def train_epochs(
     if not learner.history:
         learner.history.append({"epoch": 0, **probe(learner)})
     start, before = time.monotonic(), learner.epoch
-    for number in _epochs(before, recipe.epochs):
+    left = range(before + 1, recipe.epochs + 1)
+    for number in progress(left, recipe.epochs, "epoch", "pretrain", initial=before):
         row: Row = {"epoch": number, **train_epoch(learner, images, recipe, number)}
         learner.epoch = number
         if number % probe_every == 0 or number == recipe.epochs:
             row |= probe(learner)
         learner.history.append(row)
         save_learner(folder / STATE, learner)
-    _log_speed((learner.epoch - before) * len(images.pixels), time.monotonic() - start)
+    # In the log, not in the reports: their bytes depend on what was computed alone.
+    count, seconds = (learner.epoch - before) * len(images.pixels), time.monotonic() - start
+    if count:
+        log.info("%d images in %.1f s, %.0f a second.", count, seconds, count / seconds)
     return learner
 
 
@@ -83,7 +87,11 @@ def train_epoch(
         batch = crop(batch, draw_crops(size, recipe.smallest_crop, crops))
         total += _step(learner, batch, recipe, masks)
     loss = float(total) / batches
-    _check_finite(loss, number)
+    if not math.isfinite(loss):
+        raise InputError(
+            f"Pretraining diverged in epoch {number}: the loss is not a finite number. Lower "
+            "pretrain.learning-rate and run again."
+        )
     return {"loss": loss, "learning-rate": rate}
 
 
@@ -114,24 +122,6 @@ def _set_rate(learner: Learner, recipe: Recipe, batch: int, time: float) -> floa
     for group in learner.optimizer.param_groups:
         group["lr"] = rate
     return rate
-
-
-def _check_finite(loss: float, number: int) -> None:
-    if not math.isfinite(loss):
-        raise InputError(
-            f"Pretraining diverged in epoch {number}: the loss is not a finite number. Lower "
-            "pretrain.learning-rate and run again."
-        )
-
-
-def _epochs(done: int, epochs: int) -> Iterator[int]:
-    yield from progress(range(done + 1, epochs + 1), epochs, "epoch", "pretrain", initial=done)
-
-
-def _log_speed(images: int, seconds: float) -> None:
-    """Tell how fast it was; not in the reports, whose bytes only depend on what was computed."""
-    if images:
-        log.info("%d images in %.1f s, %.0f a second.", images, seconds, images / seconds)
 
 
 def save_learner(path: Path, learner: Learner) -> None:

@@ -179,10 +179,7 @@ def _idx(name: str, manual: str, installed: tuple[Path, ...] = ()) -> Source:
 
 
 CIFAR10 = _cifar(
-    "CIFAR10",
-    "cifar-10-python.tar.gz",
-    "c58f30108f718f92721af3b95e74349a",
-    "cifar-10-batches-py",
+    "CIFAR10", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "cifar-10-batches-py"
 )
 CIFAR100 = _cifar(
     "CIFAR100", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "cifar-100-python"
