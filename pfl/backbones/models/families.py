@@ -69,13 +69,9 @@ def _timm(
     size = {"img_size": image_size} if image_size and config["fixed_input_size"] else {}
     model = _filled(name, config, path, size)
     model.reset_classifier(0)
-    transform = configured(_data_config(model), image_size)
+    settings = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
+    transform = configured(settings, image_size)
     return frozen(name, model, transform, digest, f"timm {tagged}", feature_range)
-
-
-def _data_config(model: nn.Module) -> dict[str, Any]:
-    config: dict[str, Any] = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
-    return config
 
 
 def _timm_config(name: str) -> dict[str, Any]:

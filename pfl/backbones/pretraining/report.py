@@ -75,5 +75,4 @@ def reconstructions(
 def _viewable(images: Tensor, shown: ImageSet) -> Float[np.ndarray, "n s s 3"]:
     """Pixels 0 … 1, channels last."""
     mean, std = (v.view(-1, 1, 1) for v in (shown.view.mean, shown.view.std))
-    pixels: np.ndarray = (images * std + mean).clamp(0, 1).permute(0, 2, 3, 1).cpu().numpy()
-    return pixels
+    return (images * std + mean).clamp(0, 1).permute(0, 2, 3, 1).cpu().numpy()

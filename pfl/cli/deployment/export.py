@@ -151,8 +151,7 @@ def _onnx(folder: Path) -> Run:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(pixels: Tensor) -> np.ndarray:
-        scores: np.ndarray = session.run(None, {"pixels": pixels.numpy()})[0]
-        return scores
+        return session.run(None, {"pixels": pixels.numpy()})[0]
 
     return run
 

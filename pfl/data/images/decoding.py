@@ -77,8 +77,7 @@ def _eight_bits(grey: np.ndarray, name: str) -> UInt8[np.ndarray, "h w"]:
     wide = grey.astype(np.int64)
     if wide.min() < 0 or wide.max() > 65535:
         raise _unknown_range(name, "32-bit values outside 0 … 65535")
-    scaled: np.ndarray = ((wide * 255 + 32767) // 65535).astype(np.uint8)
-    return scaled
+    return ((wide * 255 + 32767) // 65535).astype(np.uint8)
 
 
 def _too_large(name: str, detail: str) -> InputError:
