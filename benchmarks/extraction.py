@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from pfl.backbones.extraction.compute import Work
-from pfl.backbones.extraction.resume import complete
+from pfl.backbones.extraction.resume import extract_blocks
 from pfl.backbones.models.families import load_backbone
 from pfl.data.features.fixed_point import step_for
 from pfl.data.images.images import Images, PixelArray, write_images
@@ -99,7 +99,7 @@ def _processor_seconds() -> float:
 def _extract(work: Work, folder: Path, workers: int) -> None:
     """Everything from images.h5 to finished blocks."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        complete(work, Path(scratch), workers, range(work.batches))
+        extract_blocks(work, Path(scratch), workers, range(work.batches))
 
 
 def _bare(work: Work, ready: list[torch.Tensor], processes: int, threads: int, keep: bool) -> None:

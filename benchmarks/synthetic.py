@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl.artifacts.hdf5 import create, put
-from pfl.data.partition.partition import Scheme, Settings, partition
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import Index, write_index
 from pfl.fedhip.moments import Moments, moments
@@ -45,9 +45,9 @@ def write_artifacts(folder: Path, shape: Shape, seed: int = 0) -> None:
     label = rng.integers(0, shape.classes, n)
     names = tuple(f"class {c}" for c in range(shape.classes))
     index = Index(label, split, np.zeros(n, np.int64), names, ("all",))
-    settings = Settings(Scheme.DIRICHLET, shape.clients, 0.1, 2, 10)
+    settings = PartitionSettings(Scheme.DIRICHLET, shape.clients, 0.1, 2, 10)
     write_index(folder / "index.h5", index, {})
-    write_clients(folder / "clients.h5", partition(index, settings, rng), {})
+    write_clients(folder / "clients.h5", partition_samples(index, settings, rng), {})
     means = rng.exponential(0.4, (shape.classes, shape.features))
     facts = {"step": STEP, "saturated": 0, "backbone": "synthetic"}
     with create(folder / "features.h5", "features", facts) as file:

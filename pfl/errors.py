@@ -56,3 +56,9 @@ def trouble(error: OSError) -> str | None:
     # Of a renaming that failed, the second name is the one that is meant to stay.
     place = error.filename2 or error.filename or "A file"
     return printable(f"{place}: {TROUBLES[error.errno]}")
+
+
+def of_system(error: BaseException) -> bool:
+    """Whether the disk or the memory failed, and not what was being read."""
+    number = error.errno if isinstance(error, OSError) else None
+    return isinstance(error, MemoryError) or number in TROUBLES

@@ -63,7 +63,7 @@ def _command(
         folders = {flags[name].parent for name in outputs} if alone else set()
         with only_writer(folders), threadpool_limits(1):
             stage(**flags)
-        wrote = " and ".join(_told(flags[name]) for name in outputs)
+        wrote = " and ".join(_size(flags[name]) for name in outputs)
         log.info("%s in %.1f s.", f"Wrote {wrote}" if wrote else "Done", time.monotonic() - start)
 
     signature = inspect.signature(stage, eval_str=True)
@@ -72,11 +72,11 @@ def _command(
     )
     parameters = [*signature.parameters.values(), own]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
-def _told(path: Path) -> str:
+def _size(path: Path) -> str:
     """A file and its size, or a folder and how many files are in it."""
     if path.is_dir():
         return f"{path} ({sum(item.is_file() for item in path.rglob('*'))} files)"
@@ -110,6 +110,14 @@ def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto")
     """
     try:
         return values.number_or_auto(text, flag, zero, word)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def whole_or_auto(text: str, flag: str) -> int | None:
+    """What :func:`pfl.runtime.values.whole_or_auto` makes of a flag's text; raises likewise."""
+    try:
+        return values.whole_or_auto(text, flag)
     except InputError as error:
         raise typer.BadParameter(str(error)) from error
 

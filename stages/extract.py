@@ -1,14 +1,14 @@
-"""extract: images.h5 → features.h5, once per backbone and image, whatever the deal."""
+"""extract: the features of every image, by a frozen backbone, whoever holds the image."""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from pfl.runtime.values import Device, Precision
-from stages._run import run
+from stages._run import number_or_auto, run, whole_or_auto
 
 if TYPE_CHECKING:
     from pfl.backbones.extraction.blocks import Block
@@ -16,42 +16,39 @@ if TYPE_CHECKING:
     from pfl.backbones.extraction.shards import Shard
 
 log = logging.getLogger("pfl")
-Number = TypeVar("Number", int, float)
 
 
 def extract(
-    images: Annotated[Path, typer.Option(help="The artifact images.h5.")],
-    out: Annotated[Path, typer.Option(help="The artifact features.h5 to write.")],
+    images: Annotated[Path, Option(help="The artifact images.h5.")],
+    out: Annotated[Path, Option(help="The artifact features.h5 to write.")],
     backbone: Annotated[
-        str,
-        typer.Option(help="A model of timm, mobilenet_v2, or random-tiny (for tests only)."),
+        str, Option(help="A model of timm, mobilenet_v2, or random-tiny (for tests only).")
     ],
     weights: Annotated[
-        Path,
-        typer.Option(help="Weights file, or folder with <backbone>.pth, .pt or .safetensors."),
+        Path, Option(help="Weights file, or folder with <backbone>.pth, .pt or .safetensors.")
     ],
     image_size: Annotated[
-        str, typer.Option(help="Side of the square that the backbone sees, pixels, or auto.")
+        str, Option(help="Side of the square that the backbone sees, pixels, or auto.")
     ],
     feature_range: Annotated[
-        str, typer.Option(help="Largest feature magnitude that fixed point must hold, or auto.")
+        str, Option(help="Largest feature magnitude that fixed point must hold, or auto.")
     ],
-    batch_size: Annotated[int, typer.Option(help="Images per batch.", min=1)],
-    precision: Annotated[Precision, typer.Option(help="fp32 or bf16.")],
-    device: Annotated[Device, typer.Option(help="auto, cpu or cuda.")],
+    batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
+    precision: Annotated[Precision, Option(help="fp32 or bf16.")],
+    device: Annotated[Device, Option(help="auto, cpu or cuda.")],
     scratch: Annotated[
-        Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")
+        Path, Option(help="Folder for unfinished work, which a rerun takes up.")
     ] = Path(".scratch"),
     shard: Annotated[
-        str, typer.Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")
+        str, Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")
     ] = "0/1",
 ) -> None:
     """Compute the backbone's features of all images, as fixed-point integers.
 
     A stopped run goes on where it was; the result is the same to the byte.
     """
-    size = _or_auto(int, image_size, "--image-size")
-    bound = _or_auto(float, feature_range, "--feature-range")
+    side = whole_or_auto(image_size, "--image-size")
+    bound = number_or_auto(feature_range, "--feature-range")
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     import torch
 
@@ -66,7 +63,7 @@ def extract(
     logging.getLogger("timm").setLevel(logging.WARNING)
     torch.set_num_threads(1)  # Workers share the cores; this process leaves them alone.
     place = chosen_device(device.value, "extract.device")
-    loaded = load_backbone(backbone, weights, size, bound)
+    loaded = load_backbone(backbone, weights, side, bound)
     step = step_for(loaded.feature_range)
     with open_images(images) as opened:
         work = Work(opened, loaded, step, batch_size, precision.value, place)
@@ -76,7 +73,7 @@ def extract(
 def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -> None:
     """Compute all blocks in scratch, then merge them into ``out``, which may be one shard."""
     from pfl.backbones.extraction.blocks import read_blocks
-    from pfl.backbones.extraction.resume import complete
+    from pfl.backbones.extraction.resume import extract_blocks
     from pfl.backbones.extraction.shards import write_shard
     from pfl.data.features.features import write_features
     from pfl.runtime.machine import cores
@@ -86,7 +83,7 @@ def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -
     whole = part.count == 1
     name = "extract" if whole else f"extract-{part.number}-of-{part.count}"
     with scratch(root, name, _key(facts, packages)) as folder:
-        blocks = complete(work, folder, cores(), part.batches(work.batches))
+        blocks = extract_blocks(work, folder, cores(), part.batches(work.batches))
         saturation = _saturation(blocks, work)
         if not whole:
             write_shard(out, blocks, work.backbone.m, len(work.images), facts, packages)
@@ -160,21 +157,6 @@ def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | floa
             work.backbone.feature_range, range_for(largest),
         )  # fmt: skip
     return {"saturated": saturated, "largest": largest}
-
-
-def _or_auto(kind: type[Number], text: str, flag: str) -> Number | None:
-    """A positive number, or None for ``auto``."""
-    if text == "auto":
-        return None
-    try:
-        number = kind(text)
-    except ValueError:
-        number = kind("0")
-    if not 0 < number < float("inf"):
-        raise typer.BadParameter(
-            f"'{text}' must be auto or a positive {kind.__name__}.", param_hint=flag
-        )
-    return number
 
 
 if __name__ == "__main__":

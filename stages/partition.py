@@ -1,16 +1,15 @@
-"""Spread the samples over clients."""
+"""partition: who holds which samples (``index.h5`` → ``clients.h5``)."""
 
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Option
 
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
 from pfl.data.partition.figure import draw_counts
-from pfl.data.partition.partition import Scheme, Settings
-from pfl.data.partition.partition import partition as split
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.partition.schemes import CONCENTRATIONS
 from pfl.data.samples.clients import Clients, write_clients
 from pfl.data.samples.index import read_index
@@ -18,16 +17,16 @@ from stages._run import LARGEST_SEED, run
 
 
 def partition(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Output: who holds which samples.")],
-    report: Annotated[Path, typer.Option(help="Output folder: counts.csv and counts.png.")],
+    index: Annotated[Path, Option(help="The sample index.")],
+    clients_file: Annotated[Path, Option(help="Output: who holds which samples.")],
+    report: Annotated[Path, Option(help="Output folder: counts.csv and counts.png.")],
     scheme: Annotated[
-        Scheme, typer.Option(help="How training samples are spread; see docs/partition.md.")
+        Scheme, Option(help="How training samples are spread; see docs/partition.md.")
     ],
-    clients: Annotated[int, typer.Option(min=1, help="Number of clients K.")],
+    clients: Annotated[int, Option(min=1, help="Number of clients K.")],
     concentration: Annotated[
         float,
-        typer.Option(
+        Option(
             min=CONCENTRATIONS[0],
             max=CONCENTRATIONS[1],
             help="Dirichlet concentration, small is heterogeneous. "
@@ -36,40 +35,35 @@ def partition(
     ],
     classes_per_client: Annotated[
         int,
-        typer.Option(
-            min=1, help="Most classes of a client. Scheme pathological; ignored by the others."
-        ),
+        Option(min=1, help="Most classes of a client. Scheme pathological; ignored by the others."),
     ],
     min_samples: Annotated[
-        int, typer.Option(min=1, help="Training samples that every client has at least.")
+        int, Option(min=1, help="Training samples that every client has at least.")
     ],
     external_group: Annotated[
-        str,
-        typer.Option(help="Name of a group that is no client's but the external test, or empty."),
+        str, Option(help="Name of a group that is no client's but the external test, or empty.")
     ],
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")
-    ],
+    seed: Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
     samples = read_index(index)
-    settings = Settings(
+    settings = PartitionSettings(
         scheme, clients, concentration, classes_per_client, min_samples, external_group
     )
-    held = split(samples, settings, np.random.default_rng(seed))
+    dealt = partition_samples(samples, settings, np.random.default_rng(seed))
     facts = settings.used() | {"seed": seed}
-    write_clients(clients_file, held, facts | {"index-sha256": samples.sha256})
-    write_text(report / "counts.csv", counts(held, samples.classes))
-    told = ", ".join(f"{name} {value}" for name, value in facts.items())
-    title = f"Who holds what: samples of each client and class\n{told}"
-    draw_counts(report / "counts.png", held.train.count, held.test.count, samples.classes, title)
+    write_clients(clients_file, dealt, facts | {"index-sha256": samples.sha256})
+    write_text(report / "counts.csv", counts(dealt, samples.classes))
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    title = f"Who holds what: samples of each client and class\n{shown}"
+    draw_counts(report / "counts.png", dealt.train.count, dealt.test.count, samples.classes, title)
 
 
-def counts(held: Clients, classes: tuple[str, ...]) -> str:
+def counts(dealt: Clients, classes: tuple[str, ...]) -> str:
     """Samples per client, split and class, one line of CSV a client."""
     header = ["client", "train", "test"]
     header += [f"{split}:{name}" for split in ("train", "test") for name in classes]
-    train, test = held.train, held.test
+    train, test = dealt.train, dealt.test
     rows = np.column_stack(
         [np.arange(train.clients), train.sizes, test.sizes, train.count, test.count]
     )

@@ -1,11 +1,11 @@
-"""Stage ``prepare``: from a data set, in whatever form, to ``images.h5`` and ``index.h5``."""
+"""prepare: a data set, in whatever form, as ``images.h5`` and ``index.h5``."""
 
 import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from pfl.artifacts.files import replacing_all
 from pfl.artifacts.hashing import recorded_sha256
@@ -14,7 +14,7 @@ from pfl.data.images.images import PixelArray, write_images
 from pfl.data.samples.index import write_index
 from pfl.data.sources.registry import Dataset
 from pfl.data.sources.samples import Request, Samples, TestImages
-from pfl.data.sources.sites import Difference, Settings, as_sites
+from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, finite, run
 
@@ -22,39 +22,36 @@ log = logging.getLogger(__name__)
 
 
 def prepare(
-    dataset: Annotated[Dataset, typer.Option(help="Which data set.")],
-    path: Annotated[Path, typer.Option(help="File or folder that it is read from.")],
+    dataset: Annotated[Dataset, Option(help="Which data set.")],
+    path: Annotated[Path, Option(help="File or folder that it is read from.")],
     download: Annotated[
-        bool, typer.Option(help="Let torchvision download what is missing into the path.")
+        bool, Option(help="Let torchvision download what is missing into the path.")
     ],
     test_fraction: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists."),
+        float, Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists.")
     ],
     seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut and of the sites.")
+        int, Option(min=0, max=LARGEST_SEED, help="Seed of that cut and of the sites.")
     ],
     differ: Annotated[
-        Difference, typer.Option(help="How sites differ; sites are the groups of the data.")
+        Difference, Option(help="How sites differ; sites are the groups of the data.")
     ],
     strength: Annotated[
         float,
-        typer.Option(
-            min=0.0, max=10.0, callback=finite, help="Of the difference; of labels, a share."
-        ),
+        Option(min=0.0, max=10.0, callback=finite, help="Of the difference; of labels, a share."),
     ],
     sites: Annotated[
-        int, typer.Option(min=1, help="How many, where sites differ and the data have no groups.")
+        int, Option(min=1, help="How many, where sites differ and the data have no groups.")
     ],
     users: Annotated[
-        int, typer.Option(min=0, help="Of ratings: users with most ratings that stay; 0 for all.")
+        int, Option(min=0, help="Of ratings: users with most ratings that stay; 0 for all.")
     ],
     test_images: Annotated[
         TestImages,
-        typer.Option(help="Of ratings: test images unseen by all users, or shared with others."),
+        Option(help="Of ratings: test images unseen by all users, or shared with others."),
     ],
-    images: Annotated[Path, typer.Option(help="Output: every image.")],
-    index: Annotated[Path, typer.Option(help="Output: what is known of each sample.")],
+    images: Annotated[Path, Option(help="Output: every image.")],
+    index: Annotated[Path, Option(help="Output: what is known of each sample.")],
 ) -> None:
     """Read a data set and store its images, labels, splits and groups."""
     if not test_fraction < 1:
@@ -62,7 +59,7 @@ def prepare(
             f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
             "one in [0, 1)."
         )
-    settings = Settings(differ, strength, sites, seed)
+    settings = SiteSettings(differ, strength, sites, seed)
     loaded = dataset.load(Request(path, download, test_fraction, seed, users, test_images))
     samples, changed = as_sites(loaded, settings)
     attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}

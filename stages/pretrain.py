@@ -35,8 +35,8 @@ Rate = Annotated[float, Option(callback=positive, help="Learning rate for batche
 Decay = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay.")]
 Average = Annotated[float, Option(min=0.0, max=1.0, help="Moving average of weights; 0: none.")]
 Every = Annotated[int, Option(min=1, help="Epochs between linear probes.")]
-Runs = Annotated[Precision, Option(help="fp32 or bf16.")]
-Place = Annotated[Device, Option(help="auto, cpu or cuda.")]
+PrecisionFlag = Annotated[Precision, Option(help="fp32 or bf16.")]
+DeviceFlag = Annotated[Device, Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int, Option(min=1, help="Of the CPU; another number may change last bits.")]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Of weights, order, crops and masks.")]
 Scratch = Annotated[Path, Option(help="Folder for unfinished work, which a rerun takes up.")]
@@ -47,8 +47,9 @@ def pretrain(
     width: Width, depth: Depth, heads: Heads, decoder_width: DecoderWidth,
     decoder_depth: DecoderDepth, decoder_heads: DecoderHeads, mask_ratio: Ratio,
     smallest_crop: Crop, epochs: Epochs, warmup_epochs: Warmup, batch_size: Batch,
-    learning_rate: Rate, weight_decay: Decay, ema: Average, probe_every: Every, precision: Runs,
-    device: Place, threads: Threads, seed: Seed, scratch: Scratch = Path(".scratch"),
+    learning_rate: Rate, weight_decay: Decay, ema: Average, probe_every: Every,
+    precision: PrecisionFlag, device: DeviceFlag, threads: Threads, seed: Seed,
+    scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train a masked autoencoder on public images without their labels, and keep its encoder.
 
@@ -62,7 +63,7 @@ def pretrain(
     from pfl.backbones.pretraining.masking import visible_count
     from pfl.backbones.pretraining.model import Decoder, build_autoencoder
     from pfl.backbones.pretraining.recipe import Recipe, begin
-    from pfl.backbones.pretraining.training import complete
+    from pfl.backbones.pretraining.training import train_epochs
     from pfl.runtime.devices import chosen_device
     from pfl.runtime.process import keep_memory
     from pfl.runtime.rng import stream
@@ -88,7 +89,7 @@ def pretrain(
     )
     probe = _probe(data)  # before the key, which has the code of all that is imported by then
     with unfinished(scratch, f"pretrain-{out.stem}", _key(facts, (images, index))) as folder:
-        complete(learner, data.train, recipe, folder, probe, probe_every)
+        train_epochs(learner, data.train, recipe, folder, probe, probe_every)
         _write(out, report, learner, data, recipe, facts)
 
 

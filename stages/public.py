@@ -1,11 +1,11 @@
-"""public: images that are nobody's secret, without those that the clients have, to pretrain on."""
+"""public: a public data set to pretrain on, without the images that the clients have too."""
 
 import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from pfl.artifacts.files import replacing_all
 from pfl.artifacts.hashing import recorded_sha256
@@ -22,20 +22,19 @@ log = logging.getLogger(__name__)
 
 def public(
     dataset: Annotated[
-        str, typer.Option(help="A data set that prepare knows, or unlabelled: any image files.")
+        str, Option(help="A data set that prepare knows, or unlabelled: any image files.")
     ],
-    path: Annotated[Path, typer.Option(help="File or folder that it is read from.")],
+    path: Annotated[Path, Option(help="File or folder that it is read from.")],
     download: Annotated[
-        bool, typer.Option(help="Let torchvision download what is missing into the path.")
+        bool, Option(help="Let torchvision download what is missing into the path.")
     ],
     test_fraction: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Share in [0, 1) kept for the probe, without a split."),
+        float, Option(min=0.0, max=1.0, help="Share in [0, 1) kept for the probe, without a split.")
     ],
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
-    clients_images: Annotated[Path, typer.Option(help="The artifact images.h5, of the clients.")],
-    images: Annotated[Path, typer.Option(help="Output: every public image.")],
-    index: Annotated[Path, typer.Option(help="Output: label and split of each.")],
+    seed: Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of that cut.")],
+    clients_images: Annotated[Path, Option(help="The artifact images.h5, of the clients.")],
+    images: Annotated[Path, Option(help="Output: every public image.")],
+    index: Annotated[Path, Option(help="Output: label and split of each.")],
 ) -> None:
     """Read public images, leave out those that the clients have too, and store the rest."""
     if not test_fraction < 1:

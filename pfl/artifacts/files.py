@@ -1,7 +1,7 @@
 """Files that appear under their final names only when they are whole.
 
 They are written to ``<name>.part``, synced to disk, then renamed. A failure removes the part and
-leaves the previous file alone.
+leaves the previous file alone. The folder is synced too, where the file system can do that.
 """
 
 import errno
@@ -9,6 +9,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# How a file system says that it syncs no folders (CIFS, vboxsf, some FUSE), or not this user's.
+NO_SYNC = frozenset({errno.EINVAL, errno.ENOSYS, errno.EBADF, errno.ENOTSUP, errno.EACCES})
 
 
 @contextmanager
@@ -40,7 +43,11 @@ def replacing_all(*paths: Path) -> Iterator[tuple[Path, ...]]:
             part.unlink(missing_ok=True)
         raise
     for folder in {path.parent: None for path in paths}:
-        _sync(folder)
+        try:
+            _sync(folder)
+        except OSError as error:
+            if error.errno not in NO_SYNC:
+                raise
 
 
 def _sync(path: Path) -> None:

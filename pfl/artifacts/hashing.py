@@ -1,7 +1,8 @@
-"""The first line of every artifact: its schema, and the SHA-256 of all bytes after the user block.
+"""The first line of every HDF5 artifact: its schema, and the SHA-256 of all that follows it.
 
-That hash is the name of a content: products record by it what they were made from
-(:mod:`pfl.artifacts.provenance`), and readers check it before HDF5 sees the file.
+The line is text in the first 512 bytes, the user block, which HDF5 leaves to us. The hash is the
+name of the content: products record it as their origin (:mod:`pfl.artifacts.provenance`), and
+readers check it before HDF5 sees the file.
 """
 
 import hashlib
@@ -40,16 +41,16 @@ def first_line(path: Path) -> tuple[str, str]:
 def recorded_sha256(path: Path, schema: str) -> str:
     """The SHA-256 in the first line of an artifact: the name of its content.
 
-    It is what the artifact's products record of their origin. Whether the content is still so,
-    :func:`check` and :func:`reading` find out.
+    Products of the artifact record it. Whether the content still has it,
+    :func:`pfl.artifacts.hdf5.check` finds out.
 
     Raises:
         InputError: the file is missing, no artifact or of another schema.
     """
-    found, sha256 = first_line(path)
-    if found != f"{schema}/{SCHEMA_VERSION}":
+    actual, sha256 = first_line(path)
+    if actual != f"{schema}/{SCHEMA_VERSION}":
         raise InputError(
-            f"{path} has the schema '{found}' but '{schema}/{SCHEMA_VERSION}' is needed: "
+            f"{path} has the schema '{actual}' but '{schema}/{SCHEMA_VERSION}' is needed: "
             "run `dvc repro`, which rebuilds it."
         )
     return sha256

@@ -2,10 +2,9 @@
 
 - Whole or not there at all: they are written by :mod:`pfl.artifacts.files`.
 - Same content, same bytes: earliest file format, no times, no compression, rows in order.
-- The first 512 bytes are a user block, which HDF5 leaves to us: one line of text with the schema
-  and the SHA-256 of all bytes after it (:mod:`pfl.artifacts.hashing`). HDF5's own structures have
-  no checksum in this format, and the library may hang on damaged ones, so a file is only given to
-  it after its hash was checked.
+- HDF5's own structures have no checksum in this format, and the library may hang on damaged ones,
+  so a file is only given to it after the hash in its first line was checked
+  (:mod:`pfl.artifacts.hashing`).
 - Every dataset has HDF5's Fletcher-32 checksum too: it names the dataset in which a byte changed,
   and protects readers that do not know the first line.
 """
@@ -13,6 +12,7 @@
 import importlib.metadata
 import io
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+import pfl
 from pfl.artifacts.files import replacing
 from pfl.artifacts.hashing import (
     SCHEMA_VERSION,
@@ -33,10 +34,12 @@ from pfl.artifacts.hashing import (
 )
 from pfl.artifacts.untrusted import foreign
 from pfl.errors import InputError
+from pfl.runtime.locks import NO_LOCKS, try_lock
 
 CHUNK_ROWS = 256
 CHUNK_BYTES = 1 << 20
 
+STRUCTURE, CHANGED = "its structure is damaged", "it was changed after it was written"
 Attribute = str | int | float
 
 
@@ -138,17 +141,47 @@ def reading(path: Path, schema: str) -> Iterator[h5py.File]:
             no artifact does (:mod:`pfl.artifacts.untrusted`).
     """
     check(path, schema)
-    try:
-        file = h5py.File(path, "r")
-    except (OSError, RuntimeError) as error:
-        raise corrupt(path, "its structure is damaged") from error
-    with file:
+    with open_checked(path) as file:
         what = foreign(file)
         if what:
             raise InputError(
                 f"{path} was not made by this pipeline: {what}. Take the file that its stage wrote."
             )
         yield file
+
+
+def open_checked(path: Path) -> h5py.File:
+    """Open for reading a file whose bytes were compared before.
+
+    HDF5 locks it against whoever writes; on a file system without locks it is read without.
+
+    Raises:
+        InputError: another program has it open for writing, or HDF5 cannot read it.
+        OSError: the system fails; the error names the file.
+    """
+    try:
+        return h5py.File(path, "r")
+    except BlockingIOError as error:
+        raise _busy(path) from error
+    except (OSError, RuntimeError) as error:
+        if getattr(error, "errno", None) in NO_LOCKS:
+            return h5py.File(path, "r", locking=False)
+        raise _failure(error, path, STRUCTURE) from error
+
+
+def _busy(path: Path) -> InputError:
+    return InputError(
+        f"{path} is open for writing in another program, such as a notebook or a viewer: close it "
+        "there, then run again."
+    )
+
+
+def _failure(error: Exception, path: Path, what: str) -> Exception:
+    """What a failure of HDF5 is: the system's if it has the system's number, else damage."""
+    number = getattr(error, "errno", None)
+    return (
+        corrupt(path, what) if number is None else OSError(number, os.strerror(number), str(path))
+    )
 
 
 def check(path: Path, schema: str) -> str:
@@ -160,7 +193,9 @@ def check(path: Path, schema: str) -> str:
     recorded = recorded_sha256(path, schema)
     with path.open("rb", buffering=0) as stream:
         if content_sha256(stream) != recorded:
-            raise corrupt(path, _locate(path))
+            # HDF5 marks a file as open, in the file, and takes the mark away as it closes it.
+            free = try_lock(stream.fileno(), path, shared=True)
+            raise corrupt(path, _locate(path)) if free else _busy(path)
     return recorded
 
 
@@ -169,33 +204,38 @@ def _locate(path: Path) -> str:
     code = "import sys; from pfl.artifacts.hdf5 import damaged; print(damaged(sys.argv[1]))"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, str(path)],
+            [sys.executable, "-c", code, str(path.absolute())],
             capture_output=True,
             text=True,
             timeout=60,
-            check=True,
-            cwd=Path(__file__).parents[2],
+            check=False,
+            cwd=Path(pfl.__file__).parents[1],  # so that this very package is imported
         )
-    except subprocess.SubprocessError:
-        return "its structure is damaged"
-    return done.stdout.strip()
+    except subprocess.TimeoutExpired:
+        return STRUCTURE
+    if done.returncode > 0:  # That process failed by itself; this much is known without it.
+        return CHANGED
+    return done.stdout.strip() or STRUCTURE
 
 
 def damaged(path: str) -> str:
     """What is wrong with a changed file: the first dataset whose checksum fails, if any does."""
-    with h5py.File(path, "r") as file:
-        if foreign(file):
-            return "its structure is damaged"
-        names: list[str] = []
-        file.visititems(
-            lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
-        )
-        for name in names:
-            try:
-                file[name][()]
-            except (OSError, RuntimeError):
-                return f"dataset '{name}' is damaged"
-    return "it was changed after it was written"
+    names: list[str] = []
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            if foreign(file):
+                return STRUCTURE
+            file.visititems(
+                lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None
+            )
+            for name in names:
+                try:
+                    file[name][()]
+                except (OSError, RuntimeError):
+                    return f"dataset '{name}' is damaged"
+    except (OSError, RuntimeError, KeyError):
+        return STRUCTURE
+    return CHANGED
 
 
 def read(file: h5py.Group, name: str, rows: slice = slice(None)) -> np.ndarray:
@@ -204,9 +244,8 @@ def read(file: h5py.Group, name: str, rows: slice = slice(None)) -> np.ndarray:
         values: np.ndarray = file[name][rows]
     except (KeyError, OSError, RuntimeError) as error:
         place = f"{file.name.rstrip('/')}/{name}"
-        raise corrupt(
-            Path(file.file.filename), f"dataset '{place}' is missing or damaged"
-        ) from error
+        what = f"dataset '{place}' is missing or damaged"
+        raise _failure(error, Path(file.file.filename), what) from error
     return values
 
 

@@ -1,7 +1,8 @@
 """Where a project keeps what its stages make, and which stage makes what."""
 
+import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -9,17 +10,47 @@ from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
 
-# The schema of each artifact in data/, from upstream to downstream, and the stage that makes it.
-STAGES = {
-    "images": "prepare",
-    "index": "prepare",
-    "clients": "partition",
-    "features": "extract",
-    "uploads": "gram",
-    "members": "aggregate",
-    "server": "aggregate",
-    "heads": "personalize",
+# What the stages of dvc.yaml make, from upstream to downstream: a path, in which * stands for an
+# item of the stage's matrix, and the stage's name, with the same items in the same order.
+OUTPUTS = {
+    "data/images.h5": "prepare",
+    "data/index.h5": "prepare",
+    "data/clients.h5": "partition",
+    "reports/partition": "partition",
+    "data/public/*/images.h5": "public@*",
+    "data/public/*/index.h5": "public@*",
+    "data/pretrained/*.safetensors": "pretrain@*",
+    "reports/pretrain/*": "pretrain@*",
+    "data/features.h5": "extract",
+    "data/uploads.h5": "gram",
+    "reports/leakage": "leakage",
+    "data/members.h5": "aggregate",
+    "data/server.h5": "aggregate",
+    "data/heads.h5": "personalize",
+    "reports/fedhip": "evaluate",
+    "runs/*/seed-*.safetensors": "train@*-*",
+    "reports/train/*/seed-*": "train@*-*",
+    "runs/heads/*/seed-*.safetensors": "heads@*-*",
+    "reports/heads/*/seed-*": "heads@*-*",
+    "reports/comparison": "compare",
+    "reports/index.html": "report",
 }
+# The stage by the schema of an artifact that every run makes.
+STAGES = {
+    PurePath(path).stem: stage
+    for path, stage in OUTPUTS.items()
+    if path.endswith(".h5") and "*" not in path
+}
+
+
+def made_by(path: Path) -> str | None:
+    """The stage that makes the output of a project at ``path``; None where none does."""
+    place = path.absolute().as_posix()
+    for pattern, stage in OUTPUTS.items():
+        match = re.search(f"/{re.escape(pattern)}$".replace(r"\*", "([^/]+)"), place)
+        if match:
+            return stage.replace("*", "{}").format(*match.groups())
+    return None
 
 
 @dataclass(frozen=True)
@@ -58,7 +89,7 @@ class Project:
         path = self.root / "params.yaml"
         try:
             named = load_yaml(path.read_text(encoding="utf-8"))["extract"]["weights"]
-        except (OSError, YAMLError, KeyError, TypeError) as error:
+        except (FileNotFoundError, UnicodeDecodeError, YAMLError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path} does not say where the backbone's weights are ({error!r}): name a file "
                 "or a folder with --weights."
@@ -69,8 +100,8 @@ class Project:
 def missing(path: Path, schema: str) -> InputError:
     """The error that the artifact of a schema is not there."""
     return InputError(
-        f"{path} does not exist: `dvc repro {STAGES[schema]}`, run in the project's folder, "
-        "makes it."
+        f"{path} does not exist: `dvc repro {made_by(path) or STAGES[schema]}`, run in the "
+        "project's folder, makes it."
     )
 
 

@@ -1,7 +1,7 @@
 """What an artifact was made from: the SHA-256 of its sources, and how features were mapped.
 
-The server's answer cannot say which clients and features it is of, since equal sums have to be
-equal files. So what lies beside it, and what is made from it, says which of the three go together.
+``server.h5`` cannot say which clients and features it is of: equal sums have to be equal files. So
+the list of members beside it, and the heads made from it, record which of the three go together.
 """
 
 from dataclasses import asdict, dataclass

@@ -3,7 +3,7 @@
 HDF5 can take a dataset's content from other files (external links, external storage, virtual
 datasets), pack it so that a small file unpacks to any size, claim a shape of which nothing is
 stored, and hold objects of varying length. Artifacts do none of this, so a file that does is
-refused before anything in it is read. The SHA-256 in an artifact's first line shows accidents only:
+refused before anything in it is read. The SHA-256 in its first line protects from accidents only:
 whoever makes a file makes its hash.
 """
 
@@ -20,16 +20,16 @@ def foreign(file: h5py.File) -> str:
 
     Types of links are looked at without following them.
     """
-    found: list[str] = []
+    reasons: list[str] = []
 
     def visit(name: str, link: object) -> str | None:
         what = _of_link(file, name, link)
         if what:
-            found.append(f"'{name}' {what}")
+            reasons.append(f"'{name}' {what}")
         return what or None  # Anything but None ends the visit.
 
     file.visititems_links(visit)
-    return found[0] if found else ""
+    return reasons[0] if reasons else ""
 
 
 def _of_link(file: h5py.File, name: str, link: object) -> str:
@@ -51,7 +51,7 @@ def _of_dataset(item: h5py.Dataset) -> str:
     if item.compression or filters - {CHECKSUM.encode()}:
         return "is compressed"
     claimed = math.prod(item.shape or ()) * item.dtype.itemsize
-    held = item.id.get_storage_size()
-    if claimed > held + SLACK:
-        return f"claims {claimed:,} bytes and holds {held:,}"
+    stored = item.id.get_storage_size()
+    if claimed > stored + SLACK:
+        return f"claims {claimed:,} bytes and holds {stored:,}"
     return ""

@@ -20,11 +20,11 @@ FINISHED = "finished:completed"
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command; exit code 1 where the run did not end well."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    asked = _parser().parse_args(words)
+    arguments = _parser().parse_args(words)
     try:
-        config = dict(map(_setting, asked.set))
+        config = dict(map(_setting, arguments.set))
         with tempfile.TemporaryDirectory() as home:
-            status = asked.run(asked, Path(home), config)
+            status = arguments.run(arguments, Path(home), config)
     except InputError as error:
         raise SystemExit(f"Error: {error}") from error
     if status != FINISHED:
@@ -53,8 +53,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(text: str) -> tuple[str, object]:
     """A name and its value: what JSON knows (a number, true, false), or else text."""
-    name, found, value = text.partition("=")
-    if not found:
+    name, equals, value = text.partition("=")
+    if not equals:
         raise InputError(f"--set {text} has no value: write NAME=VALUE.")
     try:
         return name, json.loads(value)
@@ -62,23 +62,23 @@ def _setting(text: str) -> tuple[str, object]:
         return name, value
 
 
-def _simulate(asked: argparse.Namespace, home: Path, config: dict[str, object]) -> str:
-    config |= {"clients": asked.clients, "data": str(asked.data.absolute())}
-    if asked.out is not None:
-        config["clients-out"] = str(asked.out.absolute())
+def _simulate(arguments: argparse.Namespace, home: Path, config: dict[str, object]) -> str:
+    config |= {"clients": arguments.clients, "data": str(arguments.data.absolute())}
+    if arguments.out is not None:
+        config["clients-out"] = str(arguments.out.absolute())
     with superlink(home, simulation=True) as link:
-        return _submitted(link, asked.app, config, asked.clients)
+        return _submitted(link, arguments.app, config, arguments.clients)
 
 
-def _sites(asked: argparse.Namespace, home: Path, config: dict[str, object]) -> str:
-    credentials = make_credentials(home / "tls") if asked.tls else None
+def _sites(arguments: argparse.Namespace, home: Path, config: dict[str, object]) -> str:
+    credentials = make_credentials(home / "tls") if arguments.tls else None
     with ExitStack() as stack:
         link = stack.enter_context(superlink(home, credentials))
-        for client, data in enumerate(asked.data):
-            key = _admitted(link, home / f"client-{client}.key") if asked.tls else None
-            out = asked.out / f"client-{client}" if asked.out is not None else None
+        for client, data in enumerate(arguments.data):
+            key = _admitted(link, home / f"client-{client}.key") if arguments.tls else None
+            out = arguments.out / f"client-{client}" if arguments.out is not None else None
             stack.enter_context(supernode(link, client, data, out, key))
-        return _submitted(link, asked.app, config | {"clients": len(asked.data)}, None)
+        return _submitted(link, arguments.app, config | {"clients": len(arguments.data)}, None)
 
 
 def _admitted(link: Link, path: Path) -> Path:
@@ -88,8 +88,8 @@ def _admitted(link: Link, path: Path) -> Path:
 
 
 def _submitted(link: Link, app: Path, config: dict[str, object], virtual: int | None) -> str:
-    status, told = submit(link, app, config, virtual)
-    log.info("%s", told)
+    status, output = submit(link, app, config, virtual)
+    log.info("%s", output)
     return status
 
 

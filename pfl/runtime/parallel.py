@@ -1,4 +1,8 @@
-"""Work on a stream of items by several threads, with results in order and memory bounded."""
+"""Work on a stream of items by several threads, with results in order and memory bounded.
+
+joblib's ``Parallel(return_as="generator")`` draws all items while results wait to be taken, and so
+does not bound memory.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,9 +1,11 @@
-"""Progress of a long loop: a live bar on a terminal, a plain line a minute anywhere else."""
+"""Progress of a long loop: a live bar on a terminal, a plain line a minute anywhere else.
+
+By rich, not tqdm: that has a thread of its own, and off a terminal it writes carriage returns.
+"""
 
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from rich.console import Console
@@ -14,34 +16,37 @@ LINE_SECONDS, DRAW_SECONDS = 60.0, 0.2
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Loop:
-    """What is counted: units of ``label``, ``initial`` of them done before."""
-
-    label: str
-    unit: str
-    total: int
-    initial: int
-
-
 def progress(
     items: Iterable[Item], total: int, unit: str, label: str, initial: int = 0, step: int = 1
 ) -> Iterator[Item]:
     """Yield ``items`` while showing how many of ``total`` units are done, the rate and the rest.
 
     Each item counts ``step`` units (the last one whatever is left); ``initial`` units were done
-    before, for instance by a run that was killed. Where INFO is not logged there is no bar either.
+    before, for instance by a run that was killed. The bar goes away at the end. There is none where
+    INFO is not logged, and no line for what takes less than ``LINE_SECONDS``.
     """
-    loop = _Loop(label, unit, total, initial)
     console = Console(stderr=True)
-    counted = ((item, min(initial + step * n, total)) for n, item in enumerate(items, start=1))
-    if console.is_terminal and log.isEnabledFor(logging.INFO):
-        return _bar(counted, loop, console)
-    return _lines(counted, loop)
+    live = console.is_terminal and log.isEnabledFor(logging.INFO)
+    pause = DRAW_SECONDS if live else LINE_SECONDS
+    with _bar(console, live) as bar:
+        task = bar.add_task(label, total=total, completed=initial, rate="")
+        start = shown = time.monotonic()
+        for number, item in enumerate(items, start=1):
+            yield item
+            now, done = time.monotonic(), min(initial + step * number, total)
+            if now - shown < pause:
+                continue
+            shown, speed = now, (done - initial) / max(now - start, 1e-9)
+            rate = f"{speed:.3g} {unit}/s" if speed >= 1 else f"{1 / speed:.3g} s/{unit}"
+            if live:
+                bar.update(task, completed=done, rate=rate, refresh=True)
+            else:
+                rest = _duration((total - done) / speed)
+                log.info("%s: %d/%d, %s, %s left", label, done, total, rate, rest)
 
 
-def _bar(items: Iterable[tuple[Item, int]], loop: _Loop, console: Console) -> Iterator[Item]:
-    """A bar that goes away at the end.
+def _bar(console: Console, live: bool) -> Progress:
+    """A bar that is drawn when it is told to.
 
     Without rich's thread that redraws it: loops fork workers, and a lock that another thread holds
     at that moment would stay locked in them.
@@ -53,38 +58,7 @@ def _bar(items: Iterable[tuple[Item, int]], loop: _Loop, console: Console) -> It
         TextColumn("[dim]{task.fields[rate]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
-        task = bar.add_task(loop.label, total=loop.total, completed=loop.initial, rate="")
-        start = drawn = time.monotonic()
-        for item, done in items:
-            yield item
-            rate = _rate(_speed(done - loop.initial, start), loop.unit)
-            bar.update(task, completed=done, rate=rate)
-            if time.monotonic() - drawn >= DRAW_SECONDS:
-                drawn = time.monotonic()
-                bar.refresh()
-
-
-def _lines(items: Iterable[tuple[Item, int]], loop: _Loop) -> Iterator[Item]:
-    """A line of the log every ``LINE_SECONDS``; none for what is done sooner."""
-    start = told = time.monotonic()
-    for item, done in items:
-        yield item
-        now = time.monotonic()
-        if now - told >= LINE_SECONDS:
-            told, speed = now, _speed(done - loop.initial, start)
-            shown, rest = _rate(speed, loop.unit), _duration((loop.total - done) / speed)
-            log.info("%s: %d/%d, %s, %s left", loop.label, done, loop.total, shown, rest)
-
-
-def _speed(units: int, start: float) -> float:
-    """Units a second since ``start``."""
-    return units / max(time.monotonic() - start, 1e-9)
-
-
-def _rate(speed: float, unit: str) -> str:
-    """Units a second, or seconds a unit where that is the readable number."""
-    return f"{speed:.3g} {unit}/s" if speed >= 1 else f"{1 / speed:.3g} s/{unit}"
+    return Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not live)
 
 
 def _duration(seconds: float) -> str:

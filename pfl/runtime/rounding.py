@@ -1,4 +1,4 @@
-"""A share of so many, as the decimals that were written mean it.
+"""A share of a count, rounded as the decimal number that the user wrote would be.
 
 In floating point 0.29 · 100 is a little less than 29, and 0.1 · 30 a little more than 3; rounded
 down or up, either would be one off.

@@ -5,7 +5,6 @@ the result depends on (parameters, inputs, code), so pieces are only ever reused
 result. Nothing in it is an output: a stage that ends deletes all scratch of that stage.
 """
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -15,14 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pfl.errors import InputError
+from pfl.runtime.locks import try_lock
 
 
 @contextmanager
 def scratch(root: Path, stage: str, key: str) -> Iterator[Path]:
     """Lock the scratch of ``stage``, yield the folder of ``key``, delete all of it on success.
 
-    The lock belongs to the process and its forked workers: it ends with the last of them, however
-    they end.
+    On a file system without locks nothing keeps a second run of the stage out of the folder: the
+    first to end then deletes the other's pieces, and that one fails.
 
     Raises:
         InputError: another process is at work on the same stage in the same checkout.
@@ -30,13 +30,11 @@ def scratch(root: Path, stage: str, key: str) -> Iterator[Path]:
     base = root / stage
     base.mkdir(parents=True, exist_ok=True)
     with (base / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not try_lock(lock.fileno(), base / "lock"):
             raise InputError(
                 f"Another '{stage}' is at work in this checkout (perhaps left behind by a stopped "
                 f"`dvc repro`): wait until it ends, or stop it, then run again. Lock: {base}/lock."
-            ) from error
+            )
         folder = base / key
         folder.mkdir(exist_ok=True)
         yield folder

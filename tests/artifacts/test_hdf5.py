@@ -1,6 +1,8 @@
 import errno
+import fcntl
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -239,6 +241,103 @@ def test_damage_that_hangs_hdf5_ends_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", hang)
     with pytest.raises(InputError, match="its structure is damaged"):
         everything(path)
+
+
+def test_a_file_open_for_writing_elsewhere_is_called_busy(tmp_path):
+    """Nothing is damaged, whether or not HDF5 has marked the file, so nothing is to be deleted."""
+    path = tmp_path / "x.h5"
+    sample(path)
+    with path.open("r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match=r"x\.h5 is open for writing in another"):
+            everything(path)
+    code = "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        writer.stdout.readline()
+        with pytest.raises(InputError, match=r"x\.h5 is open for writing in another") as caught:
+            everything(path)
+        writer.stdin.close()
+    assert "corrupt" not in str(caught.value)
+    assert "elete" not in str(caught.value)
+    everything(path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, 524, errno.ENOSYS])
+def test_where_there_are_no_locks_artifacts_are_read_without(tmp_path, monkeypatch, number):
+    sample(tmp_path / "x.h5")
+
+    class Lockless(h5py.File):
+        def __init__(self, name, mode="r", locking=None):
+            if locking is not False:
+                raise OSError(number, "unable to lock file")
+            super().__init__(name, mode, locking=locking)
+
+    monkeypatch.setattr(h5py, "File", Lockless)
+    assert len(everything(tmp_path / "x.h5")[0]) == 1000
+
+
+def test_a_failing_disk_is_not_called_a_corrupt_file(tmp_path, monkeypatch):
+    path = tmp_path / "x.h5"
+    sample(path)
+
+    def fail(*arguments, **options):
+        raise OSError(errno.EIO, "file read failed: errno = 5")
+
+    with reading(path, "thing") as file, monkeypatch.context() as patch:
+        patch.setattr(h5py.Dataset, "__getitem__", fail)
+        with pytest.raises(OSError, match="Input/output") as caught:
+            read(file, "rows")
+        assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(path))
+    monkeypatch.setattr(h5py, "File", fail)
+    with pytest.raises(OSError, match="Input/output") as caught:
+        everything(path)
+    assert caught.value.filename == str(path)
+
+
+def test_damage_is_located_whatever_the_working_folder(tmp_path, monkeypatch):
+    """Also where another folder named pfl would be found there first."""
+    (tmp_path / "pfl").mkdir()
+    (tmp_path / "pfl" / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    monkeypatch.chdir(tmp_path)
+    test_a_damaged_dataset_is_named(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    test_a_damaged_dataset_is_named(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EINVAL, errno.ENOSYS, errno.EBADF, errno.ENOTSUP, errno.EACCES]
+)
+def test_a_folder_that_cannot_be_synced_fails_no_finished_work(tmp_path, monkeypatch, number):
+    """As on CIFS, vboxsf and some FUSE; a file that cannot be synced is no finished work."""
+    kinds = set()
+
+    def fsync(descriptor):
+        folder = Path(f"/proc/self/fd/{descriptor}").readlink().is_dir()
+        kinds.add(folder)
+        if folder in failing:
+            raise OSError(number, "x")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    failing = {True}
+    write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert kinds == {True, False}
+    failing = {False}
+    with pytest.raises(OSError, match="x"):
+        write_text(tmp_path / "a.txt", "newer")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_folder_on_a_failing_disk_is_told(tmp_path, monkeypatch):
+    def fsync(descriptor):
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_dir():
+            raise OSError(errno.EIO, "x")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="x"):
+        write_text(tmp_path / "a.txt", "new")
 
 
 def test_the_first_line_says_what_the_file_is(tmp_path):

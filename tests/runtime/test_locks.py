@@ -1,5 +1,7 @@
 """One writer to a folder at a time."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -8,7 +10,7 @@ import sys
 import pytest
 
 from pfl.errors import InputError
-from pfl.runtime.locks import only_writer
+from pfl.runtime.locks import NO_LOCKS, only_writer
 
 HOLD = (
     "import sys, time; from pathlib import Path; from pfl.runtime.locks import only_writer\n"
@@ -49,3 +51,33 @@ def test_other_folders_are_free_and_nothing_is_left_behind(held):
 def test_a_folder_named_twice_is_locked_once(tmp_path):
     with only_writer([tmp_path, tmp_path]):
         pass
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make every lock fail with a number of the system."""
+
+    def fail_with(number):
+        def flock(descriptor, operation):
+            raise OSError(number, "told by the system")
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    return fail_with
+
+
+@pytest.mark.parametrize("number", sorted({errno.ENOSYS, errno.ENOLCK, 524, *NO_LOCKS}))
+def test_where_there_are_no_locks_work_goes_on_without(tmp_path, failing, number):
+    failing(number)
+    with only_writer([tmp_path]):
+        pass
+
+
+def test_a_failing_lock_is_not_called_another_stage(tmp_path, failing):
+    failing(errno.EWOULDBLOCK)
+    with pytest.raises(InputError, match="Another stage is at work"), only_writer([tmp_path]):
+        pass
+    failing(errno.EIO)
+    with pytest.raises(OSError, match="told by the system") as caught, only_writer([tmp_path]):
+        pass
+    assert caught.value.filename == str(tmp_path)

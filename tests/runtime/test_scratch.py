@@ -1,9 +1,12 @@
+import errno
+import fcntl
 import subprocess
 import sys
 
 import pytest
 
 from pfl.errors import InputError
+from pfl.runtime.locks import NO_LOCKS
 from pfl.runtime.scratch import code_sha256, file_sha256, fingerprint, scratch
 
 
@@ -32,6 +35,30 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path):
         scratch(tmp_path, "extract", "k"),
     ):
         raise AssertionError("two runs hold one lock")
+
+
+def failing(number):
+    def flock(descriptor, operation):
+        raise OSError(number, "as the system says")
+
+    return flock
+
+
+@pytest.mark.parametrize("number", sorted(NO_LOCKS))
+def test_work_goes_on_where_the_file_system_has_no_locks(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(fcntl, "flock", failing(number))
+    with scratch(tmp_path, "extract", "k") as folder:
+        assert folder.is_dir()
+
+
+def test_a_lock_that_fails_is_not_called_another_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", failing(errno.EIO))
+    with pytest.raises(OSError, match="as the system says") as caught:
+        scratch(tmp_path, "extract", "k").__enter__()
+    assert (caught.value.errno, caught.value.filename) == (
+        errno.EIO,
+        str(tmp_path / "extract" / "lock"),
+    )
 
 
 def test_the_lock_ends_with_its_process(tmp_path):

@@ -48,7 +48,9 @@ def test_terms_are_means_over_samples():
 def test_training_helps(seed):
     """At a rate without chaos: with each of 20 seeds, the loss fell to between 0.20 and 0.22."""
     first, last = (
-        train(network(), images(60), context(learning_rate=0.005, epochs=epochs), generator(seed))["loss"]
+        train(network(), images(60), context(learning_rate=0.005, epochs=epochs), generator(seed))[
+            "loss"
+        ]
         for epochs in (1, 20)
     )
     assert last < 0.5 * first

@@ -68,7 +68,7 @@ def _path(folder: Path, start: int, stop: int) -> Path:
 
 
 def read_blocks(blocks: Sequence[Block], start: int, stop: int) -> Int16[np.ndarray, "b m"]:
-    """Rows of images ``start`` to ``stop - 1``, all of which the ordered blocks hold."""
+    """Rows of images ``start`` to ``stop - 1``, all of which the ordered blocks have."""
     parts = []
     for block in blocks:
         low, high = max(start, block.start), min(stop, block.stop)

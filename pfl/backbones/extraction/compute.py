@@ -10,6 +10,7 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,7 +85,7 @@ def _embedded(work: Work, todo: Sequence[int], workers: int, finish: bool) -> It
         collate_fn=_unchanged,
         pin_memory=work.device.type == "cuda",
         prefetch_factor=PREFETCH,
-        worker_init_fn=_Start(os.getpid()),
+        worker_init_fn=partial(_start, os.getpid()),
         multiprocessing_context="fork",  # The model is shared, not copied, and starts at once.
     )
     received = _received(iter(loader))
@@ -124,8 +125,9 @@ def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
         if not str(error).startswith("DataLoader worker (pid"):  # an error inside a worker
             raise
         raise InputError(
-            "A worker process was killed, most likely because memory ran out: set a smaller "
-            "extract.batch-size, or close other programs, and run again; finished work is kept."
+            f"A worker process was killed ({' '.join(str(error).split())}), most likely because "
+            "memory ran out: set a smaller extract.batch-size, or close other programs, and run "
+            "again; finished work is kept."
         ) from None
     finally:
         # Dropping the last reference ends the workers at once. Left to the garbage collector,
@@ -133,13 +135,7 @@ def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
         del items
 
 
-@dataclass(frozen=True)
-class _Start:
-    """What a worker does first."""
-
-    parent: int
-
-    def __call__(self, worker: int) -> None:
-        """Tie the worker to its parent, and keep its memory."""
-        end_with_parent(self.parent)
-        keep_memory()
+def _start(parent: int, _: int) -> None:
+    """What a worker does first: tie itself to its parent, and keep its memory."""
+    end_with_parent(parent)
+    keep_memory()

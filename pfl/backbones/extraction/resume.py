@@ -15,7 +15,7 @@ BLOCK_SECONDS = 10.0  # at most so much work is lost by a kill
 BLOCK_ROWS = 1 << 13  # and at most so many rows are held in memory
 
 
-def complete(work: Work, folder: Path, workers: int, numbers: range) -> list[Block]:
+def extract_blocks(work: Work, folder: Path, workers: int, numbers: range) -> list[Block]:
     """Compute those of the batches ``numbers`` that ``folder`` lacks; all blocks, by sample number.
 
     Raises:
@@ -42,25 +42,25 @@ def complete(work: Work, folder: Path, workers: int, numbers: range) -> list[Blo
 
 def _missing(blocks: Sequence[Block], work: Work, numbers: range) -> list[int]:
     """Those of the batches ``numbers`` that no block holds."""
-    held = {
+    finished = {
         number
         for block in blocks
         for number in range(block.start // work.batch, -(-block.stop // work.batch))
     }
-    return [number for number in numbers if number not in held]
+    return [number for number in numbers if number not in finished]
 
 
 def _stored(folder: Path, pieces: Iterable[tuple[int, Quantized]], batch: int) -> Iterator[Block]:
     """Write consecutive batches to a block every ``BLOCK_SECONDS``."""
-    held: list[Quantized] = []
+    pending: list[Quantized] = []
     first, since = 0, time.monotonic()
     for number, piece in pieces:
-        late = time.monotonic() - since > BLOCK_SECONDS or len(held) * batch >= BLOCK_ROWS
-        if held and (late or number != first + len(held)):
-            yield write_block(folder, first * batch, held)
-            held, since = [], time.monotonic()
-        if not held:
+        late = time.monotonic() - since > BLOCK_SECONDS or len(pending) * batch >= BLOCK_ROWS
+        if pending and (late or number != first + len(pending)):
+            yield write_block(folder, first * batch, pending)
+            pending, since = [], time.monotonic()
+        if not pending:
             first = number
-        held.append(piece)
-    if held:
-        yield write_block(folder, first * batch, held)
+        pending.append(piece)
+    if pending:
+        yield write_block(folder, first * batch, pending)

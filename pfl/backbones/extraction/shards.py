@@ -53,10 +53,10 @@ def parse_shard(text: str) -> Shard:
     Raises:
         InputError: it is none.
     """
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None or int(found[1]) >= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or int(match[1]) >= int(match[2]):
         raise InputError(f"--shard is '{text}': write i/n with i from 0 to n − 1, as in 0/4.")
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def write_shard(
@@ -78,7 +78,7 @@ def write_shard(
         packages: whose versions may change a feature.
     """
     start, stop = blocks[0].start, blocks[-1].stop
-    told: dict[str, Attribute] = {
+    attributes: dict[str, Attribute] = {
         "start": start,
         "images": images,
         "facts": json.dumps(facts),
@@ -86,14 +86,14 @@ def write_shard(
         "saturated": sum(block.saturated for block in blocks),
         "largest": max(block.largest for block in blocks),
     }
-    with create(path, SCHEMA, told, packages) as file:
+    with create(path, SCHEMA, attributes, packages) as file:
         stored = reserve(file, "feature", (stop - start, m), np.int16)
         for low in range(start, stop, WRITE_ROWS):
             high = min(low + WRITE_ROWS, stop)
             stored[low - start : high - start] = read_blocks(blocks, low, high)
 
 
-def merge_features(paths: Sequence[Path], out: Path) -> None:
+def merge_shards(paths: Sequence[Path], out: Path) -> None:
     """Write ``features.h5`` from all its shards, in any order.
 
     Raises:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfl.artifacts.tensors import BROKEN, load_tensors, save_tensors
 from pfl.backbones.mae.encoder import Architecture
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 
 FORMAT = "masked-autoencoder-encoder/1"
 
@@ -67,6 +67,8 @@ def load_encoder(path: Path) -> Encoder:
             training=facts["training"],
         )
     except BROKEN as error:
+        if of_system(error):
+            raise
         raise InputError(
             f"{path} is no encoder that `pretrain` has made, or is damaged ({error}): set "
             "extract.weights to a file of data/pretrained, and run `dvc repro` to make it again."

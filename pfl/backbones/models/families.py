@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
 from pfl.backbones.models.backbone import Backbone, frozen
-from pfl.backbones.models.own import MAE, PIXELS, masked_autoencoder, raw_pixels
-from pfl.backbones.models.transform import configured
+from pfl.backbones.models.own import HALF, MAE, PIXELS, PIXELS_SIZE, masked_autoencoder, raw_pixels
+from pfl.backbones.models.transform import configured, squares
 from pfl.backbones.models.weights import (
-    Place,
+    Lookup,
     check_name,
     find_weights,
     hugging_face,
@@ -32,17 +32,14 @@ from pfl.errors import InputError
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
-RANDOM, MOBILENET, LITE0 = "random-tiny", "mobilenet_v2", "tf_efficientnet_lite0"
+LITE0 = "tf_efficientnet_lite0"
 MISFIT = (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, AssertionError)
 # Parts of a masked autoencoder that only its training needs.
 DECODER = ("decoder", "mask_token")
 
 
 def load_backbone(
-    name: str,
-    weights: Path,
-    image_size: int | None = None,
-    feature_range: float | None = None,
+    name: str, weights: Path, image_size: int | None = None, feature_range: float | None = None
 ) -> Backbone:
     """Load a backbone with its weights; None stands for the backbone's own.
 
@@ -72,13 +69,9 @@ def _timm(
     size = {"img_size": image_size} if image_size and config["fixed_input_size"] else {}
     model = _filled(name, config, path, size)
     model.reset_classifier(0)
-    transform = configured(_data_config(model), image_size)
+    settings = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
+    transform = configured(settings, image_size)
     return frozen(name, model, transform, digest, f"timm {tagged}", feature_range)
-
-
-def _data_config(model: nn.Module) -> dict[str, Any]:
-    config: dict[str, Any] = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
-    return config
 
 
 def _timm_config(name: str) -> dict[str, Any]:
@@ -94,9 +87,9 @@ def _timm_config(name: str) -> dict[str, Any]:
     return vars(config)
 
 
-def _timm_places(name: str, config: Mapping[str, Any]) -> tuple[list[Place], str]:
+def _timm_places(name: str, config: Mapping[str, Any]) -> tuple[list[Lookup], str]:
     """Where a timm model's weights may be, and what to do when none has them."""
-    packaged: list[Place] = [packaged_lite0] if name in (LITE0, f"{LITE0}.in1k") else []
+    packaged: list[Lookup] = [packaged_lite0] if name in (LITE0, f"{LITE0}.in1k") else []
     if config["hf_hub_id"]:
         url = hf_hub_url(config["hf_hub_id"], "model.safetensors")
         return [*packaged, partial(hugging_face, config["hf_hub_id"])], _fetch(name, url)
@@ -225,21 +218,13 @@ def _random_tiny(
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
         digest.update(parameter.detach().numpy().tobytes())
-    config = {
-        "input_size": (3, 32, 32),
-        "crop_pct": 1.0,
-        "crop_mode": "center",
-        "interpolation": "bilinear",
-        "mean": (0.5, 0.5, 0.5),
-        "std": (0.5, 0.5, 0.5),
-    }
-    transform = configured(config, image_size)
+    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
     return frozen(name, model, transform, digest.hexdigest(), "random, for tests", feature_range)
 
 
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {
     MAE: masked_autoencoder,
-    MOBILENET: _mobilenet,
+    "mobilenet_v2": _mobilenet,
     PIXELS: raw_pixels,
-    RANDOM: _random_tiny,
+    "random-tiny": _random_tiny,
 }

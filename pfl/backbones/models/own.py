@@ -1,7 +1,7 @@
 """Backbones that need nothing from elsewhere: the pipeline's own encoder, and mere pixels."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pfl.backbones.mae.encoder import Architecture, build_encoder
 from pfl.backbones.mae.encoder_file import load_encoder
 from pfl.backbones.models.backbone import Backbone, frozen
-from pfl.backbones.models.transform import Transform, configured
+from pfl.backbones.models.transform import squares
 from pfl.backbones.models.weights import find_weights
 from pfl.errors import InputError
 from pfl.runtime.scratch import file_sha256
@@ -45,7 +45,8 @@ def masked_autoencoder(
             f"The weights in {path} do not fit the architecture that it names "
             f"({' '.join(str(error).split())[:300]}): run `dvc repro`, which makes it again."
         ) from error
-    transform = _whole(own.image_size, stored.mean, stored.std, image_size)
+    # As in pretraining.
+    transform = squares(own.image_size, stored.mean, stored.std, image_size)
     described = (
         f"masked autoencoder, {shape.depth} blocks of {shape.width}, patches of "
         f"{shape.patch_size} px, {training['epochs']} epochs on {training['images']} images"
@@ -70,25 +71,7 @@ def raw_pixels(
 ) -> Backbone:
     """Every pixel as a feature, from −1 to 1: what a backbone has to beat."""
     del weights  # It has none.
-    transform = _whole(PIXELS_SIZE, HALF, HALF, image_size)
+    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
     digest = hashlib.sha256(b"").hexdigest()
     module = nn.Sequential(nn.Flatten())
     return frozen(name, module, transform, digest, "pixels", feature_range or 1.0)
-
-
-def _whole(
-    size: int,
-    mean: Sequence[float],
-    std: Sequence[float],
-    image_size: int | None,
-) -> Transform:
-    """The short side at ``size``, or ``image_size``, and the central square, as in pretraining."""
-    config = {
-        "input_size": (3, size, size),
-        "crop_pct": 1.0,
-        "crop_mode": "center",
-        "interpolation": "bilinear",
-        "mean": mean,
-        "std": std,
-    }
-    return configured(config, image_size)

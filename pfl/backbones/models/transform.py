@@ -51,8 +51,7 @@ class Transform:
         )
 
     def pixels(
-        self,
-        images: UInt8[np.ndarray, "b h w 3"] | Sequence[UInt8[np.ndarray, "_ _ 3"]],
+        self, images: UInt8[np.ndarray, "b h w 3"] | Sequence[UInt8[np.ndarray, "_ _ 3"]]
     ) -> UInt8[Tensor, "b 3 size size"]:
         """Resize and crop; images of one size at once, a list of several sizes one by one."""
         if isinstance(images, np.ndarray):
@@ -92,6 +91,15 @@ def _shortened(images: UInt8[Tensor, "b h w 3"]) -> UInt8[Tensor, "b _ _ 3"]:
         if length > longest:
             images = images.narrow(axis, (length - longest) // 2, longest)
     return images
+
+
+def squares(
+    size: int, mean: Sequence[float], std: Sequence[float], image_size: int | None
+) -> Transform:
+    """The short side at ``size``, or ``image_size`` if given, and the central square."""
+    config = {"input_size": (3, size, size), "crop_pct": 1.0, "crop_mode": "center",
+              "interpolation": "bilinear", "mean": mean, "std": std}  # fmt: skip
+    return configured(config, image_size)
 
 
 def configured(config: Mapping[str, Any], image_size: int | None) -> Transform:

@@ -4,7 +4,6 @@ Every place that was tried in vain is remembered, so that the final message can 
 weights were looked for and what to do. Files are read without running any code in them.
 """
 
-import errno
 import importlib.util
 import logging
 import re
@@ -22,7 +21,7 @@ from timm.models import load_state_dict
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
@@ -36,10 +35,10 @@ class NotFoundHereError(Exception):
     """One place has no weights; the message names the place and why."""
 
 
-Place = Callable[[], Path]
+Lookup = Callable[[], Path]
 
 
-def find_weights(name: str, given: Path, places: Sequence[Place], advice: str) -> Path:
+def find_weights(name: str, given: Path, places: Sequence[Lookup], advice: str) -> Path:
     """The weights file of backbone ``name``.
 
     ``given`` is a file, or a folder in which ``<name>.pth``, ``.pt`` or ``.safetensors`` is looked
@@ -96,6 +95,8 @@ def read_state(path: Path) -> dict[str, Tensor]:
             return dict(state)
         reason = "it holds no named tensors"
     except Exception as error:  # Readers raise nearly anything on damaged bytes.
+        if of_system(error):
+            raise
         reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise InputError(
         f"{path} cannot be read as weights ({reason}): give a .safetensors file, or a state "
@@ -117,9 +118,9 @@ def hugging_face(repository: str) -> Path:
     """``model.safetensors`` (else ``pytorch_model.bin``) of a hub repository, cached or fetched."""
     names = ("model.safetensors", "pytorch_model.bin")
     for name in names:
-        found = huggingface_hub.try_to_load_from_cache(repository, name)
-        if isinstance(found, str):
-            return Path(found)
+        cached = huggingface_hub.try_to_load_from_cache(repository, name)
+        if isinstance(cached, str):
+            return Path(cached)
     # The hub's client retries for long when there is no network, so ask once without it.
     _reach(huggingface_hub.hf_hub_url(repository, names[0]), f"hub cache and hub, {repository}")
     for name in names:
@@ -129,7 +130,7 @@ def hugging_face(repository: str) -> Path:
         except RemoteEntryNotFoundError:
             continue
         except Exception as error:  # Whatever the client's HTTP library raises, and closed hubs.
-            if getattr(error, "errno", None) == errno.ENOSPC:
+            if of_system(error):
                 raise
             raise NotFoundHereError(
                 f"hub, {repository} ({' '.join(str(error).split())})"

@@ -1,4 +1,4 @@
-"""Public images in memory: those to train on, and those that tell how good features are."""
+"""Public images in memory: those to train on, and those kept for the linear probe."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +57,10 @@ def load_public_data(images: Path, index: Path, size: int, device: torch.device)
     train = int(listed.train.sum())  # they come first
     mean, std = normalization([pixel_sums(pixels[:train])])
     view = PixelView(mean, std, augment=False).to(device)
-    held = pixels.to(device)
+    pixels = pixels.to(device)
     return PublicData(
-        train=ImageSet(held[:train], view),
-        probe=ImageSet(held[train:], view),
+        train=ImageSet(pixels[:train], view),
+        probe=ImageSet(pixels[train:], view),
         labels=listed.label[train:].astype(np.int64),
         classes=len(listed.classes),
         sha256=sha256,

@@ -1,4 +1,4 @@
-"""What a masked autoencoder makes of images, and how its features and its loss came along."""
+"""Figures of pretraining: reconstructed images, and loss and probe over the epochs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -27,9 +27,7 @@ def restored(
 
 
 def masked_loss(
-    predicted: Float[Tensor, "b l d"],
-    patches: Float[Tensor, "b l d"],
-    hidden: Bool[Tensor, "b l"],
+    predicted: Float[Tensor, "b l d"], patches: Float[Tensor, "b l d"], hidden: Bool[Tensor, "b l"]
 ) -> Float[Tensor, ""]:
     """Mean squared error of the predictions of hidden patches; of visible ones, nothing counts."""
     errors = (predicted.float() - targets(patches)).square().mean(dim=2)

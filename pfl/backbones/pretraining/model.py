@@ -70,8 +70,7 @@ class MaskedAutoencoder(nn.Module):
         tokens = embedded + encoder.get_parameter("pos_embed")[0][visible]
         for block in encoder.blocks:
             tokens = block(tokens)
-        outputs: Tensor = encoder.norm(tokens)
-        return outputs
+        return encoder.norm(tokens)
 
     def decode(
         self, outputs: Float[Tensor, "b v width"], visible: Int[Tensor, "b v"]
@@ -83,8 +82,7 @@ class MaskedAutoencoder(nn.Module):
         tokens = tokens.scatter(1, places, known) + self.places
         for block in self.blocks:
             tokens = block(tokens)
-        predicted: Tensor = self.pixels(self.norm(tokens))
-        return predicted
+        return self.pixels(self.norm(tokens))
 
 
 def build_autoencoder(

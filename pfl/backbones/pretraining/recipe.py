@@ -108,14 +108,14 @@ class Learner:
 
 
 def begin(model: MaskedAutoencoder, recipe: Recipe) -> Learner:
-    """Before the first epoch."""
+    """The state before the first epoch."""
     average = _weights(model.encoder) if recipe.ema else {}
     return Learner(
         model, _optimizer(model, recipe), {k: v.clone() for k, v in average.items()}, 0, []
     )
 
 
-def follow(learner: Learner, recipe: Recipe) -> None:
+def update_average(learner: Learner, recipe: Recipe) -> None:
     """Move the average of the encoder's weights, a ← e·a + (1 − e)·w."""
     if recipe.ema:
         weights = _weights(learner.model.encoder)

@@ -1,4 +1,4 @@
-"""What a run of pretraining leaves to be read: epochs, a few numbers, figures."""
+"""The report on a run of pretraining: a table of its epochs, a few numbers, figures."""
 
 import json
 import math
@@ -34,13 +34,13 @@ def write_report(
     rows = ([row.get(name, math.nan) for name in COLUMNS] for row in history)
     write_text(folder / "epochs.csv", csv_text(COLUMNS, rows))
     probes = [row["probe"] for row in history if "probe" in row]
-    told = {
+    metrics = {
         "loss": history[-1].get("loss"),
         "probe": probes[-1] if probes else None,
         "probe-untrained": probes[0] if probes else None,
         **facts,
     }
-    write_text(folder / "metrics.json", json.dumps(told, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
     if recipe.epochs:
         draw_curve(folder / "curve.png", history)
     images = shown.batch(slice(0, SHOWN))
@@ -75,5 +75,4 @@ def reconstructions(
 def _viewable(images: Tensor, shown: ImageSet) -> Float[np.ndarray, "n s s 3"]:
     """Pixels 0 … 1, channels last."""
     mean, std = (v.view(-1, 1, 1) for v in (shown.view.mean, shown.view.std))
-    pixels: np.ndarray = (images * std + mean).clamp(0, 1).permute(0, 2, 3, 1).cpu().numpy()
-    return pixels
+    return (images * std + mean).clamp(0, 1).permute(0, 2, 3, 1).cpu().numpy()

@@ -8,7 +8,7 @@ at most and ends with the same bytes.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from pfl.backbones.pretraining.crops import crop, draw_crops
 from pfl.backbones.pretraining.loss import masked_loss
 from pfl.backbones.pretraining.masking import draw_visible, hidden_patches, visible_count
 from pfl.backbones.pretraining.patches import patchify
-from pfl.backbones.pretraining.recipe import ImageSet, Learner, Recipe, Row, follow
+from pfl.backbones.pretraining.recipe import ImageSet, Learner, Recipe, Row, update_average
 from pfl.backbones.pretraining.schedule import learning_rate, peak_rate
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 from pfl.runtime.progress import progress
 from pfl.runtime.rng import stream
 
@@ -32,7 +32,7 @@ STATE = "state.safetensors"
 Probe = Callable[[Learner], Row]  # what is measured of the encoder on the way
 
 
-def complete(
+def train_epochs(
     learner: Learner, images: ImageSet, recipe: Recipe, folder: Path, probe: Probe, probe_every: int
 ) -> Learner:
     """Train every epoch that ``folder`` does not hold yet.
@@ -47,14 +47,18 @@ def complete(
     if not learner.history:
         learner.history.append({"epoch": 0, **probe(learner)})
     start, before = time.monotonic(), learner.epoch
-    for number in _epochs(before, recipe.epochs):
+    left = range(before + 1, recipe.epochs + 1)
+    for number in progress(left, recipe.epochs, "epoch", "pretrain", initial=before):
         row: Row = {"epoch": number, **train_epoch(learner, images, recipe, number)}
         learner.epoch = number
         if number % probe_every == 0 or number == recipe.epochs:
             row |= probe(learner)
         learner.history.append(row)
         save_learner(folder / STATE, learner)
-    _log_speed((learner.epoch - before) * len(images.pixels), time.monotonic() - start)
+    # In the log, not in the reports: their bytes depend on what was computed alone.
+    count, seconds = (learner.epoch - before) * len(images.pixels), time.monotonic() - start
+    if count:
+        log.info("%d images in %.1f s, %.0f a second.", count, seconds, count / seconds)
     return learner
 
 
@@ -83,7 +87,11 @@ def train_epoch(
         batch = crop(batch, draw_crops(size, recipe.smallest_crop, crops))
         total += _step(learner, batch, recipe, masks)
     loss = float(total) / batches
-    _check_finite(loss, number)
+    if not math.isfinite(loss):
+        raise InputError(
+            f"Pretraining diverged in epoch {number}: the loss is not a finite number. Lower "
+            "pretrain.learning-rate and run again."
+        )
     return {"loss": loss, "learning-rate": rate}
 
 
@@ -105,7 +113,7 @@ def _step(learner: Learner, batch: Tensor, recipe: Recipe, masks: torch.Generato
     learner.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     learner.optimizer.step()
-    follow(learner, recipe)
+    update_average(learner, recipe)
     return loss.detach()
 
 
@@ -114,24 +122,6 @@ def _set_rate(learner: Learner, recipe: Recipe, batch: int, time: float) -> floa
     for group in learner.optimizer.param_groups:
         group["lr"] = rate
     return rate
-
-
-def _check_finite(loss: float, number: int) -> None:
-    if not math.isfinite(loss):
-        raise InputError(
-            f"Pretraining diverged in epoch {number}: the loss is not a finite number. Lower "
-            "pretrain.learning-rate and run again."
-        )
-
-
-def _epochs(done: int, epochs: int) -> Iterator[int]:
-    yield from progress(range(done + 1, epochs + 1), epochs, "epoch", "pretrain", initial=done)
-
-
-def _log_speed(images: int, seconds: float) -> None:
-    """Tell how fast it was; not in the reports, whose bytes only depend on what was computed."""
-    if images:
-        log.info("%d images in %.1f s, %.0f a second.", images, seconds, images / seconds)
 
 
 def save_learner(path: Path, learner: Learner) -> None:
@@ -172,6 +162,8 @@ def _resume(learner: Learner, path: Path, recipe: Recipe) -> None:
     try:
         load_learner(path, learner)
     except BROKEN as error:  # It may be made again, and must not be believed.
+        if of_system(error):
+            raise
         log.warning("The epochs kept so far cannot be used, all are trained again: %s", error)
         return
     log.info("Going on: %d of %d epochs were finished before.", learner.epoch, recipe.epochs)

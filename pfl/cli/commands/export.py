@@ -2,16 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pfl.cli.commands.flags import HERE, Client, Head, Json, ProjectFolder, Weights
 from pfl.cli.display import show
 from pfl.evaluation.metrics import HeadKind
-
-if TYPE_CHECKING:
-    from pfl.cli.deployment.network import Agreement
 
 
 def export(
@@ -28,18 +25,18 @@ def export(
     """
     # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
     from pfl.artifacts.project import Project
-    from pfl.cli.deployment.export import ONNX, has_onnx
-    from pfl.cli.deployment.export import export as write
+    from pfl.cli.deployment.export import ONNX, export_model, has_onnx
     from pfl.cli.deployment.model import load_model
 
     place = Project(project)
     model = load_model(place, client, head, weights)
-    told = write(model, place, out)
+    agreements = export_model(model, place, out)
     content: dict[str, object] = {
         "client": client,
         "head": head.value,
         "compared-with-the-pipeline": [
-            {"model": name, **_named(one)} for name, one in told.items()
+            {"model": name} | {key.replace("_", "-"): value for key, value in asdict(one).items()}
+            for name, one in agreements.items()
         ],
         "files": [
             {"file": str(path), "bytes": path.stat().st_size} for path in sorted(out.iterdir())
@@ -48,7 +45,3 @@ def export(
     if not has_onnx():
         content["onnx"] = f"left out: install {', '.join(ONNX)} (pip install pfl-pipeline[export])"
     show(content, as_json)
-
-
-def _named(one: "Agreement") -> dict[str, object]:
-    return {name.replace("_", "-"): value for name, value in asdict(one).items()}

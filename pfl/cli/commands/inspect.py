@@ -27,16 +27,18 @@ def inspect(
     # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.cli.inspection.artifact import describe
 
-    told = dict(describe(file, client))
+    content = dict(describe(file, client))
     if png is not None:
-        told["contact-sheet"] = _sheet(file, told, png, index)
-    show(told, as_json)
+        content["contact-sheet"] = _sheet(file, content, png, index)
+    show(content, as_json)
 
 
-def _sheet(file: Path, told: dict[str, object], png: Path, index: Path | None) -> dict[str, object]:
+def _sheet(
+    file: Path, content: dict[str, object], png: Path, index: Path | None
+) -> dict[str, object]:
     from pfl.cli.inspection.sheet import draw_sheet
 
-    if not str(told.get("schema", "")).startswith("images/"):
+    if not str(content.get("schema", "")).startswith("images/"):
         raise InputError(f"{file} holds no images to draw: give --png with data/images.h5.")
     left_out = draw_sheet(png, file, index or file.with_name("index.h5"))
     return {"file": str(png), "left-out": left_out or None}

@@ -11,6 +11,6 @@ def merge_features(
     out: Annotated[Path, typer.Option(help="The artifact features.h5 to write.")],
 ) -> None:
     """Put the parts of a feature extraction together: the bytes of one without parts."""
-    from pfl.backbones.extraction.shards import merge_features as merge
+    from pfl.backbones.extraction.shards import merge_shards
 
-    merge(shards, out)
+    merge_shards(shards, out)

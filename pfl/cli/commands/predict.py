@@ -33,54 +33,68 @@ def predict(
     from pfl.artifacts.files import write_text
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.model import load_model
-    from pfl.cli.deployment.prediction import find_images
-    from pfl.cli.deployment.prediction import predict as work
+    from pfl.cli.deployment.prediction import find_images, predict_images
 
     files = find_images(images)
     model = load_model(Project(project), client, head, weights)
-    found = list(work(model, files))
+    predictions = list(predict_images(model, files))
     if csv is not None:
-        write_text(csv, _csv(model.classes, found))
-    failed = [one for one in found if one.error]
-    show(_content(model, found), as_json)
+        write_text(csv, _csv(model.classes, predictions))
+    failed = [prediction for prediction in predictions if prediction.error]
+    show(_content(model, predictions), as_json)
     if failed:
-        told = f"{len(failed)} of {len(found)} images cannot be read. The first: {failed[0].error}"
-        typer.secho(f"Error: {told}", err=True, fg="red")
+        count = f"{len(failed)} of {len(predictions)} images cannot be read"
+        typer.secho(f"Error: {count}. The first: {failed[0].error}", err=True, fg="red")
         raise typer.Exit(1)
 
 
-def _content(model: "Model", found: "Sequence[Prediction]") -> dict[str, object]:
+def _content(model: "Model", predictions: "Sequence[Prediction]") -> dict[str, object]:
     return {
         "client": model.client,
         "head": model.kind.value,
-        "predictions": [_row(model.classes, one) for one in found if not one.error],
-        "unreadable": [{"image": one.image, "error": one.error} for one in found if one.error],
+        "predictions": [
+            _row(model.classes, prediction) for prediction in predictions if not prediction.error
+        ],
+        "unreadable": [
+            {"image": prediction.image, "error": prediction.error}
+            for prediction in predictions
+            if prediction.error
+        ],
     }
 
 
-def _row(classes: tuple[str, ...], one: "Prediction") -> dict[str, object]:
-    order = one.order
+def _row(classes: tuple[str, ...], prediction: "Prediction") -> dict[str, object]:
+    order = prediction.order
     best, second = order[0], order[min(1, len(order) - 1)]
     return {
-        "image": one.image,
+        "image": prediction.image,
         "class": classes[best],
-        "probability": Share(one.probabilities[best]),
-        "score": float(one.scores[best]),
+        "probability": Share(prediction.probabilities[best]),
+        "score": float(prediction.scores[best]),
         "second": classes[second],
-        "scores": dict(zip(classes, one.scores.tolist(), strict=True)),
-        "probabilities": dict(zip(classes, one.probabilities.tolist(), strict=True)),
+        "scores": dict(zip(classes, prediction.scores.tolist(), strict=True)),
+        "probabilities": dict(zip(classes, prediction.probabilities.tolist(), strict=True)),
     }
 
 
-def _csv(classes: tuple[str, ...], found: "Sequence[Prediction]") -> str:
+def _csv(classes: tuple[str, ...], predictions: "Sequence[Prediction]") -> str:
     """One line an image; of one that cannot be read, the name and the error."""
     header = ["image", "class", "probability", *(f"probability:{name}" for name in classes)]
     header += [*(f"score:{name}" for name in classes), "error"]
     rows: list[list[object]] = []
-    for one in found:
-        if one.error:
-            rows.append([one.image, *[""] * (len(header) - 2), one.error])
+    for prediction in predictions:
+        if prediction.error:
+            rows.append([prediction.image, *[""] * (len(header) - 2), prediction.error])
             continue
-        best, chances = one.order[0], one.probabilities.tolist()
-        rows.append([one.image, classes[best], chances[best], *chances, *one.scores.tolist(), ""])
+        best, chances = prediction.order[0], prediction.probabilities.tolist()
+        rows.append(
+            [
+                prediction.image,
+                classes[best],
+                chances[best],
+                *chances,
+                *prediction.scores.tolist(),
+                "",
+            ]
+        )
     return csv_text(header, rows)

@@ -26,8 +26,8 @@ def results(
     metrics = load_report(path)
     methods = load_report(beside) if beside.exists() else None
     if as_json:
-        told = metrics if methods is None else {**metrics, "comparison": methods}
-        typer.echo(json.dumps(told, indent=2))
+        content = metrics if methods is None else {**metrics, "comparison": methods}
+        typer.echo(json.dumps(content, indent=2))
         return
     shown = [heads_table(path, metrics), heads_note(path, metrics)]
     shown += [] if methods is None else [comparison_table(beside, methods)]

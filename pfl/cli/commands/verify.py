@@ -27,23 +27,23 @@ def verify(
     from pfl.cli.verification.outcome import OK, SKIPPED, WRONG, run
     from pfl.cli.verification.plan import plan
 
-    found = list(run(tuple(plan(Project(project))), quick, everything))
-    wrong = [one for one in found if one.result == WRONG]
+    outcomes = list(run(tuple(plan(Project(project))), quick, everything))
+    wrong = [outcome for outcome in outcomes if outcome.result == WRONG]
     first = wrong[0] if wrong else None
     content: dict[str, object] = {
         "verdict": "wrong" if first else "right, as far as checked",
-        "checked": sum(one.result == OK for one in found),
-        "skipped": sum(one.result == SKIPPED for one in found),
+        "checked": sum(outcome.result == OK for outcome in outcomes),
+        "skipped": sum(outcome.result == SKIPPED for outcome in outcomes),
         "first-wrong": first.check.artifact if first else None,
         "why": first.detail if first else None,
         "checks": [
             {
-                "artifact": one.check.artifact,
-                "check": one.check.name,
-                "result": one.result,
-                "detail": one.detail,
+                "artifact": outcome.check.artifact,
+                "check": outcome.check.name,
+                "result": outcome.result,
+                "detail": outcome.detail,
             }
-            for one in found
+            for outcome in outcomes
         ],
     }
     show(content, as_json)

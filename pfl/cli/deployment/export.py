@@ -42,7 +42,7 @@ KEY = "pfl"  # of the metadata: with several, safetensors writes them in a rando
 Run = Callable[[UInt8[Tensor, "n 3 size size"]], Float[np.ndarray, "n d"]]
 
 
-def export(model: Model, project: Project, out: Path) -> dict[str, Agreement]:
+def export_model(model: Model, project: Project, out: Path) -> dict[str, Agreement]:
     """Write the folder ``out``; returns how each of its models compares, by file name.
 
     Raises:
@@ -60,17 +60,17 @@ def export(model: Model, project: Project, out: Path) -> dict[str, Agreement]:
         runs = {"model.pt2": _torch_export(model, folder / "model.pt2", pixels)}
         if has_onnx():
             runs["model.onnx"] = _onnx(folder)
-        told = {name: compare(model, pixels, run(pixels)) for name, run in runs.items()}
-        for name, one in told.items():
-            _check(name, one)
+        agreements = {name: compare(model, pixels, run(pixels)) for name, run in runs.items()}
+        for name, agreement in agreements.items():
+            _check(name, agreement)
         facts = _facts(model, project)
-        compared = {name: asdict(one) for name, one in told.items()}
+        compared = {name: asdict(agreement) for name, agreement in agreements.items()}
         text = json.dumps({**facts, "compared": compared}, indent=2, allow_nan=False)
         (folder / "model.json").write_text(text + "\n", encoding="utf-8")
         (folder / "README.md").write_text(readme(model, tuple(runs)), encoding="utf-8")
         head = {"head": model.head.astype(np.float32)}
         (folder / "head.safetensors").write_bytes(save(head, {KEY: json.dumps(facts)}))
-    return told
+    return agreements
 
 
 def has_onnx() -> bool:
@@ -102,8 +102,8 @@ def examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
     with reading(project.artifact("features"), "features") as file:
         actual = recorded_sha256(path, "images")
         check_origin("features", origin(file, "images"), "images", actual)
-    held = read_clients(project.artifact("clients"))
-    own = np.concatenate([held.test.of(model.client), held.train.of(model.client)])
+    clients = read_clients(project.artifact("clients"))
+    own = np.concatenate([clients.test.of(model.client), clients.train.of(model.client)])
     index = read_index(project.artifact("index"))
     chosen = index.images_of(own[:IMAGES]).tolist()
     with open_images(path) as images:
@@ -131,8 +131,8 @@ def _torch_export(model: Model, path: Path, pixels: UInt8[Tensor, "n 3 size size
 
     def run(pixels: Tensor) -> np.ndarray:
         with torch.inference_mode():
-            found: np.ndarray = loaded(pixels).numpy()
-        return found
+            scores: np.ndarray = loaded(pixels).numpy()
+        return scores
 
     return run
 
@@ -151,8 +151,7 @@ def _onnx(folder: Path) -> Run:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(pixels: Tensor) -> np.ndarray:
-        found: np.ndarray = session.run(None, {"pixels": pixels.numpy()})[0]
-        return found
+        return session.run(None, {"pixels": pixels.numpy()})[0]
 
     return run
 
@@ -170,12 +169,13 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _check(name: str, one: Agreement) -> None:
-    if one.allowed is not None and one.difference > one.allowed:
+def _check(name: str, agreement: Agreement) -> None:
+    if agreement.allowed is not None and agreement.difference > agreement.allowed:
         raise InputError(
-            f"{name} gives scores that differ from the pipeline's by up to {one.difference:.2g}, "
-            f"where rounding explains {one.allowed:.2g}: this backbone cannot be exported "
-            "faithfully with the versions installed. Nothing was written."
+            f"{name} gives scores that differ from the pipeline's by up to "
+            f"{agreement.difference:.2g}, where rounding explains {agreement.allowed:.2g}: this "
+            "backbone cannot be exported faithfully with the versions installed. Nothing was "
+            "written."
         )
 
 

@@ -73,8 +73,8 @@ class Model:
         filled = filled.contiguous(memory_format=torch.channels_last)
         features = self.backbone.features(filled, self.precision).numpy()[: len(pixels)]
         rows = quantize(features, self.feature_step).values
-        for one in self.maps:
-            rows, _ = one(rows)
+        for row_map in self.maps:
+            rows, _ = row_map(rows)
         return rows
 
 

@@ -67,7 +67,7 @@ class Agreement:
 
 
 def compare(
-    model: Model, pixels: UInt8[Tensor, "n 3 size size"], found: Float[np.ndarray, "n d"]
+    model: Model, pixels: UInt8[Tensor, "n 3 size size"], exported: Float[np.ndarray, "n d"]
 ) -> Agreement:
     """Compare scores that an exported model found with those of the pipeline."""
     expected = np.concatenate(
@@ -77,9 +77,9 @@ def compare(
         ]
     )
     return Agreement(
-        images=len(found),
-        same_class=int((found.argmax(1) == expected.argmax(1)).sum()),
-        difference=float(np.abs(found - expected).max(initial=0.0)),
+        images=len(exported),
+        same_class=int((exported.argmax(1) == expected.argmax(1)).sum()),
+        difference=float(np.abs(exported - expected).max(initial=0.0)),
         allowed=None if model.precision == "bf16" else allowed_difference(model),
     )
 

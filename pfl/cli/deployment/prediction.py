@@ -77,24 +77,24 @@ def find_images(places: Iterable[Path]) -> list[Path]:
     Raises:
         InputError: a folder has none.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for place in places:
         inside = _inside(place) if place.is_dir() else [place]
         if not inside:
             raise InputError(f"{place} has no files: name a folder with images.")
-        found += inside
-    return found
+        files += inside
+    return files
 
 
 def _inside(folder: Path) -> list[Path]:
-    found = []
+    files = []
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_litter(name))
-        found += [Path(root) / name for name in sorted(names) if not is_litter(name)]
-    return found
+        files += [Path(root) / name for name in sorted(names) if not is_litter(name)]
+    return files
 
 
-def predict(model: Model, images: Sequence[Path]) -> Iterator[Prediction]:
+def predict_images(model: Model, images: Sequence[Path]) -> Iterator[Prediction]:
     """Yield the prediction of each image, in order; one that cannot be read does not stop it.
 
     Batches are computed by one thread each, as in ``extract``, so that the bits are the same.
@@ -108,13 +108,13 @@ def predict(model: Model, images: Sequence[Path]) -> Iterator[Prediction]:
 
 def _predict(model: Model, part: Sequence[Path]) -> list[Prediction]:
     opened = [_pixels(model, path) for path in part]
-    pixels = [one for one in opened if isinstance(one, Tensor)]
-    found = iter(scores(model.rows(torch.cat(pixels)), model.step, model.head) if pixels else ())
+    pixels = [image for image in opened if isinstance(image, Tensor)]
+    rows = iter(scores(model.rows(torch.cat(pixels)), model.step, model.head) if pixels else ())
     return [
-        Prediction(str(path), np.empty(0), one)
-        if isinstance(one, str)
-        else Prediction(str(path), next(found))
-        for path, one in zip(part, opened, strict=True)
+        Prediction(str(path), np.empty(0), image)
+        if isinstance(image, str)
+        else Prediction(str(path), next(rows))
+        for path, image in zip(part, opened, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What any artifact says of itself: schema, stage, parameters, origins, datasets, a summary."""
+"""What any output says of itself: schema, stage, parameters, origins, datasets, a summary."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import h5py
 
 from pfl.artifacts.hashing import first_line
 from pfl.artifacts.hdf5 import reading
-from pfl.artifacts.project import STAGES, missing
+from pfl.artifacts.project import STAGES, made_by, missing
 from pfl.cli.display import Content
 from pfl.cli.inspection.summaries import SUMMARIES
 from pfl.cli.inspection.trained import describe_trained
@@ -28,10 +28,10 @@ NUMBER = re.compile(r"(?<=/)\d+(?=/)")  # of a client, in a dataset's name
 
 
 def describe(path: Path, client: int | None = None) -> Content:
-    """All of what an artifact, or the models of a trained method, can say of themselves.
+    """All of what an output of the pipeline can say of itself.
 
     Args:
-        path: an HDF5 artifact, or a .safetensors file of runs/.
+        path: an HDF5 artifact, a .safetensors file of data/ or runs/, or a report.
         client: tell of this client alone, and more.
 
     Raises:
@@ -40,21 +40,34 @@ def describe(path: Path, client: int | None = None) -> Content:
     """
     if path.suffix == ".safetensors":
         return describe_trained(path)
+    if path.suffix != ".h5" and path.exists() and made_by(path):
+        return _report(path)
     _check_name(path)
     schema, sha256 = first_line(path)
     kind = schema.partition("/")[0]
     with reading(path, kind) as file:
-        told = {
+        content = {
             "file": str(path),
             "what": WHAT.get(kind, "an artifact that this version has no summary of"),
             "schema": schema,
-            "made-by": STAGES.get(kind),
+            "made-by": (path.stem == kind and made_by(path)) or STAGES.get(kind),
             "bytes": path.stat().st_size,
             "sha256": sha256,
             **_attributes(file),
             "datasets": list(_datasets(file)),
         }
-    return {**told, **SUMMARIES[kind](path, client)} if kind in SUMMARIES else told
+    return {**content, **SUMMARIES[kind](path, client)} if kind in SUMMARIES else content
+
+
+def _report(path: Path) -> Content:
+    """What a stage has written to be read: a page, or a folder."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return {
+        "file": str(path),
+        "what": "a report, whose files are to be read as they are",
+        "made-by": made_by(path),
+        "files": [{"file": str(file), "bytes": file.stat().st_size} for file in files],
+    }
 
 
 def _check_name(path: Path) -> None:
@@ -62,8 +75,8 @@ def _check_name(path: Path) -> None:
         raise missing(path, path.stem)
     if path.is_file() and path.suffix != ".h5":
         raise InputError(
-            f"{path} is no artifact of this pipeline: name an .h5 file of data/, or a "
-            ".safetensors file of runs/."
+            f"{path} is no artifact of this pipeline: name an .h5 file of data/, a .safetensors "
+            "file of data/ or runs/, or a folder of reports/."
         )
 
 
@@ -84,15 +97,15 @@ def _attributes(file: h5py.File) -> dict[str, dict[str, object]]:
 
 def _datasets(file: h5py.File) -> Iterator[dict[str, object]]:
     """One row a dataset; those of all clients, which differ in a number, are one row together."""
-    found: dict[str, list[h5py.Dataset]] = {}
+    datasets: dict[str, list[h5py.Dataset]] = {}
     file.visititems(
         lambda name, item: (
-            found.setdefault(NUMBER.sub("<k>", name), []).append(item)
+            datasets.setdefault(NUMBER.sub("<k>", name), []).append(item)
             if isinstance(item, h5py.Dataset)
             else None
         )
     )
-    for name, items in found.items():
+    for name, items in datasets.items():
         shapes = {" × ".join(map(str, item.shape)) for item in items}
         yield {
             "dataset": name,

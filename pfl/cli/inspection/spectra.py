@@ -16,7 +16,7 @@ def eigenvalues(gram: Float[np.ndarray, "m m"], beta: float = 0.0) -> dict[str, 
     largest = float(values.max(initial=0.0))
     resolved = len(values) * np.finfo(np.float64).eps * largest
     kept = values[values > resolved]
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "largest-eigenvalue": largest,
         "smallest-eigenvalue-above-0": float(kept.min()) if kept.size else None,
         "rank": len(kept),
@@ -24,6 +24,6 @@ def eigenvalues(gram: Float[np.ndarray, "m m"], beta: float = 0.0) -> dict[str, 
         "condition-number": largest / float(kept.min()) if len(kept) == len(values) else None,
     }
     if beta > 0:
-        told["condition-number-with-beta"] = (largest + beta) / (float(values.min()) + beta)
-        told["degrees-of-freedom-with-beta"] = float(np.sum(values / (values + beta)))
-    return told
+        facts["condition-number-with-beta"] = (largest + beta) / (float(values.min()) + beta)
+        facts["degrees-of-freedom-with-beta"] = float(np.sum(values / (values + beta)))
+    return facts

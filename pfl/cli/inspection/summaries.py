@@ -41,7 +41,7 @@ def _index(path: Path, _: int | None) -> Content:
         for part in (index.train, index.test)
     )
     groups = np.bincount(index.group, minlength=len(index.groups))
-    told: dict[str, object] = {
+    content: dict[str, object] = {
         "training-samples": int(index.train.sum()),
         "test-samples": int(index.test.sum()),
         **({} if index.image is None else {"images": index.images}),
@@ -52,14 +52,14 @@ def _index(path: Path, _: int | None) -> Content:
     }
     if len(groups) > 1:
         rows = zip(index.groups, groups.tolist(), strict=True)
-        told["groups"] = [{"group": name, "samples": count} for name, count in rows]
-    return told
+        content["groups"] = [{"group": name, "samples": count} for name, count in rows]
+    return content
 
 
 def _clients(path: Path, client: int | None) -> Content:
-    held = read_clients(path)
-    train, test = held.train, held.test
-    told: dict[str, object] = {
+    clients = read_clients(path)
+    train, test = clients.train, clients.test
+    content: dict[str, object] = {
         "clients": [
             {
                 "client": k,
@@ -71,15 +71,15 @@ def _clients(path: Path, client: int | None) -> Content:
             for k in chosen(client, train.clients)
         ]
     }
-    if len(held.external):
-        told["external-samples"] = len(held.external)
+    if len(clients.external):
+        content["external-samples"] = len(clients.external)
     if client is not None:
-        told["classes"] = [
+        content["classes"] = [
             {"class": c, "train": int(a), "test": int(b)}
             for c, (a, b) in enumerate(zip(train.count[client], test.count[client], strict=True))
             if a or b
         ]
-    return told
+    return content
 
 
 def _features(path: Path, _: int | None) -> Content:
@@ -108,12 +108,12 @@ def _uploads(path: Path, client: int | None) -> Content:
     with open_uploads(path) as sent:
         numbers = sent.numbers if client is None else (client,)
         own = None if client is None else sent.of(client)
-        told: dict[str, object] = {
+        content: dict[str, object] = {
             "clients": [{"client": k, **_sent(sent.file[f"client/{k:06d}"])} for k in numbers]
         }
         if own is not None:
-            told["spectrum-of-its-gram"] = eigenvalues(own.gram_matrix())
-        return told
+            content["spectrum-of-its-gram"] = eigenvalues(own.gram_matrix())
+        return content
 
 
 def _sent(group: h5py.Group) -> dict[str, object]:
@@ -141,13 +141,13 @@ def _server(path: Path, _: int | None) -> Content:
 def _heads(path: Path, client: int | None) -> Content:
     with open_heads(path) as heads:
         own, local, losses = heads.chosen, heads.chosen_local, heads.losses
-        numbers = {one: i for i, one in enumerate(heads.candidates)}
-        counts = Counter(LEFT if one is None else one.family.value for one in own)
+        numbers = {candidate: i for i, candidate in enumerate(heads.candidates)}
+        counts = Counter(LEFT if candidate is None else candidate.family.value for candidate in own)
         rows = []
         for k in chosen(client, len(own)):
-            one = own[k]
-            loss = None if one is None else float(losses[k, numbers[one]])
-            rows.append({"client": k, **_choice(one, local[k]), "leave-one-out": loss})
+            candidate = own[k]
+            loss = None if candidate is None else float(losses[k, numbers[candidate]])
+            rows.append({"client": k, **_choice(candidate, local[k]), "leave-one-out": loss})
         return {
             "candidates": len(heads.candidates),
             "families": dict(counts.most_common()),
@@ -155,10 +155,10 @@ def _heads(path: Path, client: int | None) -> Content:
         }
 
 
-def _choice(one: Candidate | None, local: Candidate | None) -> dict[str, object]:
+def _choice(candidate: Candidate | None, local: Candidate | None) -> dict[str, object]:
     return {
-        "family": LEFT if one is None else one.family.value,
-        **{name: None if one is None else getattr(one, name) for name in PARAMETERS},
+        "family": LEFT if candidate is None else candidate.family.value,
+        **{name: None if candidate is None else getattr(candidate, name) for name in PARAMETERS},
         "local-beta": None if local is None else local.beta,
     }
 

@@ -1,4 +1,4 @@
-"""What trained networks say of themselves, without reading a weight: models, and encoders."""
+"""What a file of trained networks says of itself, without reading a weight."""
 
 import json
 import math
@@ -9,8 +9,9 @@ from typing import Any
 from safetensors import safe_open
 
 from pfl.artifacts.hashing import unusable_file
+from pfl.artifacts.project import made_by
 from pfl.cli.display import Content
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 
 KEY = "pfl"  # of the metadata, as in :mod:`pfl.artifacts.tensors`, which would load PyTorch
 Shapes = dict[str, tuple[list[int], str]]  # of each tensor, and its type
@@ -29,20 +30,24 @@ def describe_trained(path: Path) -> Content:
             facts = json.loads((file.metadata() or {})[KEY])
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
-        return (_encoder if "architecture" in facts else _told)(path, facts, shapes)
+        return (_encoder if "architecture" in facts else _models)(path, facts, shapes)
     except Exception as error:  # What a file says that is not ours makes nearly anything fail.
+        if of_system(error):
+            raise
         raise InputError(
             f"{path} is damaged or holds no models of a trained method ({error!r}): delete it and "
             "run `dvc repro`, which makes it again."
         ) from error
 
 
-def _told(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
+def _models(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
+    """Networks by ``train``, or heads on features by ``heads``."""
     last, training = facts.pop("last"), facts.pop("training", {})
+    name, stage = (facts["head"], "heads") if "head" in facts else (facts.get("method"), "train")
     return {
         "file": str(path),
         "what": "the models of a trained method: the server's and the clients'",
-        "made-by": f"train@{facts.get('method')}-{training.get('seed')}",
+        "made-by": f"{stage}@{name}-{training.get('seed')}",
         "bytes": path.stat().st_size,
         "parameters": {**facts, "settings": _line(facts.get("settings")), "holdout": _line(
             facts.get("holdout"))},
@@ -62,7 +67,7 @@ def _encoder(path: Path, facts: dict[str, Any], shapes: Shapes) -> Content:
     return {
         "file": str(path),
         "what": "the encoder of a masked autoencoder: a backbone",
-        "made-by": "pretrain",
+        "made-by": made_by(path) or "pretrain",
         "bytes": path.stat().st_size,
         "architecture": facts["architecture"],
         "numbers": sum(math.prod(shape) for shape, _ in shapes.values()),

@@ -52,14 +52,16 @@ def origins(project: Project) -> str:
                 f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
                 "run `dvc repro personalize`."
             )
-        families = Counter(one.family.value for one in heads.chosen if one is not None)
-        if [one is not None for one in heads.chosen] != member.tolist():
+        families = Counter(
+            candidate.family.value for candidate in heads.chosen if candidate is not None
+        )
+        if [candidate is not None for candidate in heads.chosen] != member.tolist():
             raise InputError(
                 "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
                 "personalize`."
             )
-    told = ", ".join(f"{count} {name}" for name, count in families.most_common())
-    return f"{member.sum()} clients: {told}"
+    counts = ", ".join(f"{count} {name}" for name, count in families.most_common())
+    return f"{member.sum()} clients: {counts}"
 
 
 def equations(project: Project) -> str:
@@ -92,13 +94,13 @@ def _errors(
         "local": (heads.chosen_local[client], heads.local(client, client + 1)[0]),
         "personalized": (heads.chosen[client], heads.personalized(client, client + 1)[0]),
     }
-    found = {}
-    for name, (one, head) in stored.items():
-        if one is not None:  # as of a client that left
-            equations = system(one, own, server)
+    errors = {}
+    for name, (candidate, head) in stored.items():
+        if candidate is not None:  # as of a client that left
+            equations = system(candidate, own, server)
             error = backward_error(equations, head.astype(np.float64))
-            found[name] = error, FLOAT32 if error <= FLOAT32 else allowed(equations)
-    return found
+            errors[name] = error, FLOAT32 if error <= FLOAT32 else allowed(equations)
+    return errors
 
 
 def accuracies(project: Project) -> str:
@@ -109,13 +111,13 @@ def accuracies(project: Project) -> str:
         open_view(project.artifact("features"), View.of(heads.file.attrs)) as features,
     ):
         index = read_index(project.artifact("index"))
-        held = read_clients(project.artifact("clients"))
-        found = evaluate(index, held, features, knowledge.head, heads, cores())
+        clients = read_clients(project.artifact("clients"))
+        evaluation = evaluate(index, clients, features, knowledge.head, heads, cores())
     path = project.report / "per_client.csv"
-    _check_table(path, table(found))
+    _check_table(path, table(evaluation))
     path = project.report / "metrics.json"
     reported = load_report(path)
-    for name, value in metrics(found).items():
+    for name, value in metrics(evaluation).items():
         if reported.get(name) != value:
             raise InputError(
                 f"{path} reports {reported.get(name)} as '{name}', but the heads have {value}: "
@@ -128,7 +130,7 @@ def _check_table(path: Path, expected: str) -> None:
     """Name the first client whose reported line is another."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} is missing or damaged ({error}): run `dvc repro evaluate`."
         ) from error

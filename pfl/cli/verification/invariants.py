@@ -34,8 +34,8 @@ def samples(project: Project) -> str:
     with open_images(path) as images:
         if len(images) != index.images:
             raise _wrong(f"index.h5 lists {index.images} images of {len(images)}", "prepare")
-    told = f"{len(index.label):,} samples in {len(index.classes)} classes"
-    return told if index.image is None else f"{told}, of {shared_images(index):,} images"
+    summary = f"{len(index.label):,} samples in {len(index.classes)} classes"
+    return summary if index.image is None else f"{summary}, of {shared_images(index):,} images"
 
 
 def shared_images(index: Index) -> int:
@@ -58,13 +58,13 @@ def partition(project: Project) -> str:
     But for those of the external group, which is a whole group and has no client.
     """
     index = read_index(project.artifact("index"))
-    held = read_clients(project.artifact("clients"))
-    check_origin("clients", held.train.index_sha256, "index", index.sha256)
-    apart = np.unique(index.group[held.external])
-    if not np.array_equal(np.flatnonzero(np.isin(index.group, apart)), held.external):
+    clients = read_clients(project.artifact("clients"))
+    check_origin("clients", clients.train.index_sha256, "index", index.sha256)
+    apart = np.unique(index.group[clients.external])
+    if not np.array_equal(np.flatnonzero(np.isin(index.group, apart)), clients.external):
         raise _wrong("the external samples of clients.h5 are no whole group", "partition")
-    train, test = index.train & ~np.isin(index.group, apart), common_test(index, held)
-    for name, part, mask in (("training", held.train, train), ("test", held.test, test)):
+    train, test = index.train & ~np.isin(index.group, apart), common_test(index, clients)
+    for name, part, mask in (("training", clients.train, train), ("test", clients.test, test)):
         own = np.flatnonzero(mask)
         if len(np.unique(part.sample)) != len(part.sample):
             raise _wrong(f"a {name} sample of clients.h5 has two clients", "partition")
@@ -72,13 +72,13 @@ def partition(project: Project) -> str:
             raise _wrong(f"clients.h5 deals {name} samples that are none", "partition")
         if not np.array_equal(counts(part, index), part.count):
             raise _wrong(f"the counts of {name} samples in clients.h5 are wrong", "partition")
-    if len(held.train.sample) != train.sum():
-        missing = int(train.sum()) - len(held.train.sample)
+    if len(clients.train.sample) != train.sum():
+        missing = int(train.sum()) - len(clients.train.sample)
         raise _wrong(f"{missing} training samples have no client", "partition")
-    nobody, external = int(test.sum()) - len(held.test.sample), len(held.external)
-    told = f"disjoint and complete: {held.train.clients} clients"
-    told += f"; {nobody} test samples are nobody's" if nobody else ""
-    return told + (f"; {external} samples are external" if external else "")
+    nobody, external = int(test.sum()) - len(clients.test.sample), len(clients.external)
+    summary = f"disjoint and complete: {clients.train.clients} clients"
+    summary += f"; {nobody} test samples are nobody's" if nobody else ""
+    return summary + (f"; {external} samples are external" if external else "")
 
 
 def counts(part: Deal, index: Index) -> Int[np.ndarray, "clients classes"]:
@@ -107,20 +107,20 @@ def rows(project: Project) -> str:
 
 def upload_counts(project: Project) -> str:
     """Each client sent sums over as many samples of each class as it has."""
-    held = read_clients(project.artifact("clients"))
+    clients = read_clients(project.artifact("clients"))
     with (
         open_uploads(project.artifact("uploads")) as sent,
         open_features(project.artifact("features")) as features,
     ):
         check_origin("uploads", sent.features_sha256, "features", features.sha256)
-        check_origin("uploads", sent.clients_sha256, "clients", held.sha256)
-        if sent.clients != held.train.clients:
+        check_origin("uploads", sent.clients_sha256, "clients", clients.sha256)
+        if sent.clients != clients.train.clients:
             raise _wrong(
-                f"uploads.h5 is of {sent.clients} clients, clients.h5 of {held.train.clients}",
+                f"uploads.h5 is of {sent.clients} clients, clients.h5 of {clients.train.clients}",
                 "gram",
             )
         for client in range(sent.clients):
-            if not np.array_equal(sent.of(client).count, held.train.count[client]):
+            if not np.array_equal(sent.of(client).count, clients.train.count[client]):
                 raise _wrong(
                     f"client {client} of uploads.h5 has other samples per class than in clients.h5",
                     "gram",
@@ -131,18 +131,18 @@ def upload_counts(project: Project) -> str:
 def upload_sums(project: Project) -> str:
     """Each client sent exactly the moments of its own features."""
     index = read_index(project.artifact("index"))
-    held = read_clients(project.artifact("clients")).train
+    train = read_clients(project.artifact("clients")).train
     with (
         open_uploads(project.artifact("uploads")) as sent,
         open_view(project.artifact("features"), View.of(sent.view)) as features,
     ):
-        check_same_run(features, index, held)
+        check_same_run(features, index, train)
 
         def work(own: ClientSamples) -> Moments:
             return moments(own.rows, own.labels, len(index.classes), features.step)
 
-        found = in_order(work, by_client(features, index, held), cores())
-        for client, expected in enumerate(found):
+        computed = in_order(work, by_client(features, index, train), cores())
+        for client, expected in enumerate(computed):
             if sent.of(client) != expected:
                 raise _wrong(
                     f"what client {client} sent in uploads.h5 is not the moments of its features",

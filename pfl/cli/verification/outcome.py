@@ -1,4 +1,4 @@
-"""A list of checks from upstream to downstream, and what comes of them."""
+"""Checks, how they are run in order, and their outcomes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

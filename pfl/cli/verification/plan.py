@@ -2,81 +2,81 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from pfl.artifacts.hdf5 import check
-from pfl.artifacts.project import STAGES, Project
-from pfl.cli.inspection.trained import describe_trained
+from pfl.artifacts.project import OUTPUTS, Project, made_by, missing
 from pfl.cli.verification import heads, invariants
 from pfl.cli.verification.outcome import Check
 from pfl.cli.verification.state import DvcState
+from pfl.errors import InputError, of_system
 
-# What must hold between an artifact and those before it: name, what it needs, work, slow.
+# What must hold between an output and those before it: name, what it needs, work, slow.
 BETWEEN: dict[str, tuple[tuple[str, tuple[str, ...], Callable[[Project], str], bool], ...]] = {
-    "index": (("samples", ("images",), invariants.samples, False),),
-    "clients": (("partition", ("index",), invariants.partition, False),),
-    "features": (("rows", ("index",), invariants.rows, False),),
-    "uploads": (
-        ("samples sent", ("clients", "features"), invariants.upload_counts, False),
-        ("sums sent", ("index", "clients", "features"), invariants.upload_sums, True),
+    "data/index.h5": (("samples", ("images", "index"), invariants.samples, False),),
+    "data/clients.h5": (("partition", ("index", "clients"), invariants.partition, False),),
+    "data/features.h5": (("rows", ("index", "features"), invariants.rows, False),),
+    "data/uploads.h5": (
+        ("samples sent", ("clients", "features", "uploads"), invariants.upload_counts, False),
+        ("sums sent", ("index", "clients", "features", "uploads"), invariants.upload_sums, True),
     ),
-    "members": (("members", ("uploads",), invariants.members, False),),
-    "server": (
-        ("sums", ("members", "uploads"), invariants.server_sums, False),
-        ("equations", (), invariants.server_head, False),
-        ("origin", ("members",), invariants.server_listed, False),
+    "data/members.h5": (("members", ("uploads", "members"), invariants.members, False),),
+    "data/server.h5": (
+        ("sums", ("members", "uploads", "server"), invariants.server_sums, False),
+        ("equations", ("server",), invariants.server_head, False),
+        ("origin", ("members", "server"), invariants.server_listed, False),
     ),
-    "heads": (
-        ("origins", ("clients", "features", "members", "server"), heads.origins, False),
-        ("equations", ("uploads", "server"), heads.equations, True),
+    "data/heads.h5": (
+        ("origins", ("clients", "features", "members", "server", "heads"), heads.origins, False),
+        ("equations", ("uploads", "server", "heads"), heads.equations, True),
     ),
-}
-REPORT = "reports/fedhip"
-# Reports of which DVC's word is all there is to check, and the stages that make them.
-OTHERS = {
-    "reports/partition": "partition",
-    "reports/leakage": "leakage",
-    "reports/comparison": "compare",
+    "reports/fedhip": (
+        ("accuracies", ("index", "clients", "features", "server", "heads"), heads.accuracies, True),
+    ),
 }
 
 
 def plan(project: Project) -> Iterator[Check]:
-    """Every check, from upstream to downstream: of each artifact the cheapest first."""
+    """Every check, from upstream to downstream: of each output the cheapest first."""
     state = DvcState(project.root)
-    for schema, stage in STAGES.items():
-        out = _out(schema)
-        yield Check(out, "checksum", (), partial(_file, project, schema))
-        yield Check(out, "DVC", (), partial(state.check, stage, out))
-        for name, needs, work, slow in BETWEEN.get(schema, ()):
-            needed = tuple(_out(one) for one in (schema, *needs))
-            yield Check(out, name, needed, partial(work, project), slow)
-    yield Check(REPORT, "DVC", (), partial(state.check, "evaluate", REPORT))
-    needed = tuple(_out(one) for one in ("index", "clients", "features", "server", "heads"))
-    work = partial(heads.accuracies, project)
-    yield Check(REPORT, "accuracies", needed, work, slow=True)
-    yield from _trained(project, state)
+    for pattern in OUTPUTS:
+        for out in _present(project.root, pattern, state.missing):
+            path = project.root / out
+            if path.suffix in CONTENT:
+                yield Check(out, "checksum", (), partial(CONTENT[path.suffix], path))
+            yield Check(out, "DVC", (), partial(state.check, str(made_by(path)), out))
+            for name, needs, work, slow in BETWEEN.get(out, ()):
+                needed = tuple(f"data/{schema}.h5" for schema in needs)
+                yield Check(out, name, needed, partial(work, project), slow)
 
 
-def _trained(project: Project, state: DvcState) -> Iterator[Check]:
-    """The trained methods and the other reports, as far as there are any."""
-    for path in sorted(project.root.glob("runs/*/seed-*.safetensors")):
-        out, method = str(path.relative_to(project.root)), path.parent.name
-        report = f"reports/train/{method}/{path.stem}"
-        stage = f"train@{method}-{path.stem.removeprefix('seed-')}"
-        yield Check(out, "readable", (), partial(_models, path))
-        yield Check(out, "DVC", (), partial(state.check, stage, out, report))
-    for out, stage in OTHERS.items():
-        if (project.root / out).exists():
-            yield Check(out, "DVC", (), partial(state.check, stage, out))
+def _present(root: Path, pattern: str, missed: frozenset[str]) -> list[str]:
+    """The outputs of a pattern: what every run has, what is there, and what DVC misses."""
+    if pattern in BETWEEN or pattern == "data/images.h5":
+        return [pattern]
+    there = {path.relative_to(root).as_posix() for path in root.glob(pattern)}
+    return sorted(there | {out for out in missed if PurePath(out).match(pattern)})
 
 
-def _models(path: Path) -> str:
-    return f"models of {len(describe_trained(path)['clients'])} clients"
+def _artifact(path: Path) -> str:
+    if not path.exists():
+        raise missing(path, path.stem)
+    return f"SHA-256 {check(path, path.stem)[:8]}…"
 
 
-def _out(schema: str) -> str:
-    return f"data/{schema}.h5"
+def _tensors(path: Path) -> str:
+    from pfl.artifacts.tensors import BROKEN, load_tensors  # PyTorch takes a second to import.
+
+    try:
+        tensors, _ = load_tensors(path)
+    except BROKEN as error:
+        if of_system(error):
+            raise
+        raise InputError(
+            f"{path} is missing, damaged or not of this pipeline ({error}): delete it and run "
+            f"`dvc repro {made_by(path)}`, which makes it again."
+        ) from error
+    return f"SHA-256 as recorded, {len(tensors)} tensors"
 
 
-def _file(project: Project, schema: str) -> str:
-    return f"SHA-256 {check(project.artifact(schema), schema)[:8]}…"
+CONTENT: dict[str, Callable[[Path], str]] = {".h5": _artifact, ".safetensors": _tensors}

@@ -12,7 +12,7 @@ from typing import Any
 from pfl.cli.verification.outcome import SkippedError
 from pfl.errors import InputError
 
-HARMLESS = {"not in cache"}  # The file is what it should be; DVC keeps no copy of it.
+HARMLESS = "not in cache"  # The file is what it should be; DVC keeps no copy of it.
 
 
 @dataclass(frozen=True)
@@ -34,42 +34,54 @@ class DvcState:
             check=False,
         )
         try:
-            found: Mapping[str, Any] = json.loads(done.stdout)
+            changes: Mapping[str, Any] = json.loads(done.stdout)
         except ValueError:
-            told = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-            return f"`dvc status` fails: {told[-300:]}"
-        return found
+            reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+            return f"`dvc status` fails: {reason[-300:]}"
+        return changes
 
-    def check(self, stage: str, *outs: str) -> str:
-        """That a stage need not run again for ``outs``, results of it.
+    @property
+    def missing(self) -> frozenset[str]:
+        """Outputs that were made, or are to be, and are not there."""
+        answer = {} if isinstance(self._answer, str) else self._answer
+        changed = (
+            entry.get("changed outs", {}).items()
+            for entries in answer.values()
+            for entry in entries
+            if not isinstance(entry, str)
+        )
+        return frozenset(out for items in changed for out, status in items if status == "deleted")
+
+    def check(self, stage: str, out: str) -> str:
+        """That a stage need not run again for ``out``, which it makes.
 
         Raises:
-            InputError: a result was changed, or the stage's inputs were.
+            InputError: the output was changed, or the stage's inputs were.
             SkippedError: DVC does not answer.
         """
         answer = self._answer
         if isinstance(answer, str):
             raise SkippedError(answer)
-        changes = _changes(answer.get(stage, []), outs)
+        changes = _changes(answer.get(stage, []), out)
         if changes:
             raise InputError(
-                f"DVC says that {outs[0]} is not what dvc.lock and the present inputs stand for "
+                f"DVC says that {out} is not what dvc.lock and the present inputs stand for "
                 f"({', '.join(changes)}): run `dvc repro {stage}`."
             )
         return "as dvc.lock has it"
 
 
-def _changes(entries: list[Any], outs: tuple[str, ...]) -> list[str]:
-    """Changes of a stage's command, inputs and parameters, and of ``outs``."""
-    told: list[str] = []
+def _changes(entries: list[Any], out: str) -> list[str]:
+    """Changes of a stage's command, inputs and parameters, and of the output ``out`` alone."""
+    changes: list[str] = []
     for entry in entries:
         if isinstance(entry, str):  # "changed command" and the like
-            told.append(entry)
+            changes.append(entry)
             continue
         for kind, items in entry.items():
             for name, status in items.items():
-                other = kind == "changed outs" and name not in outs
+                other = kind == "changed outs" and name != out
                 what = status if isinstance(status, str) else ", ".join(status)
-                if not other and what not in HARMLESS:
-                    told.append(f"{name}: {what}")
-    return told
+                if not other and what != HARMLESS:
+                    changes.append(f"{name}: {what}")
+    return changes

@@ -71,8 +71,8 @@ class Features:
         rows = read(self._file, "feature", slice(start, stop))
         if chosen is not None:
             rows = rows[chosen]
-        for one in self._maps:
-            rows = one(rows)
+        for row_map in self._maps:
+            rows = row_map(rows)
         return rows
 
     def mapped(self, rows: RowMap, m: int, step: float) -> "Features":

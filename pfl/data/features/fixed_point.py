@@ -14,10 +14,8 @@ from jaxtyping import Float, Float32, Int16
 
 from pfl.errors import InputError
 
-STEPS = (
-    2.0**-64,
-    2.0**64,
-)  # exact in float32, as are their inverses, so that features scale exactly
+# Least and largest: exact in float32, as are their inverses, so that features scale exactly.
+STEPS = (2.0**-64, 2.0**64)
 UNDERFLOW = 2**7  # steps: when no feature is larger, most of the 15 bits are lost
 LIMIT = 32767  # not -32768: the range is symmetric, and the product of two is below 2^30
 
@@ -68,9 +66,7 @@ def underflows(largest: float, step: float) -> bool:
 
 
 def quantize(
-    features: Float32[np.ndarray, "b m"],
-    step: float,
-    name: Callable[[int], str] = "row {}".format,
+    features: Float32[np.ndarray, "b m"], step: float, name: Callable[[int], str] = "row {}".format
 ) -> Quantized:
     """Round features to multiples of ``step``, a power of two; ``name`` is what to call a row.
 

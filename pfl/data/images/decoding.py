@@ -7,12 +7,14 @@ rounded. Color profiles are not applied, as is usual in training vision models.
 
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 
 # Formats that hold pixels; Pillow also knows some that run programs (EPS) or call for them.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000", "AVIF")
@@ -26,18 +28,10 @@ def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
         InputError: the bytes are no image, a damaged one, one with more than ``MAX_PIXELS`` pixels
             or with values of no known range.
     """
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_size(image.size, name)
-            return _rgb(image, name)
-    except InputError:
-        raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large(name, str(error)) from error
-    except MemoryError:
-        raise
-    except Exception as error:  # Decoders raise nearly anything on damaged bytes.
-        raise _damaged(name, error) from error
+    with _opened(data, name) as image:
+        if image.width * image.height > MAX_PIXELS:
+            raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
+        return _rgb(image, name)
 
 
 def check(data: bytes, name: str) -> None:
@@ -47,10 +41,21 @@ def check(data: bytes, name: str) -> None:
         InputError: as :func:`decode`.
     """
     decode(data, name)
+    with _opened(data, name) as image:
+        image.verify()
+
+
+@contextmanager
+def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
+    """The image; whatever Pillow raises within is a sentence, but for failures of the system."""
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            image.verify()
-    except Exception as error:  # As above.
+            yield image
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(name, str(error)) from error
+    except Exception as error:  # Decoders raise nearly anything on damaged bytes.
+        if isinstance(error, InputError) or of_system(error):
+            raise
         raise _damaged(name, error) from error
 
 
@@ -72,13 +77,7 @@ def _eight_bits(grey: np.ndarray, name: str) -> UInt8[np.ndarray, "h w"]:
     wide = grey.astype(np.int64)
     if wide.min() < 0 or wide.max() > 65535:
         raise _unknown_range(name, "32-bit values outside 0 … 65535")
-    scaled: np.ndarray = ((wide * 255 + 32767) // 65535).astype(np.uint8)
-    return scaled
-
-
-def _check_size(size: tuple[int, int], name: str) -> None:
-    if size[0] * size[1] > MAX_PIXELS:
-        raise _too_large(name, f"it claims {size[0]} × {size[1]} pixels")
+    return ((wide * 255 + 32767) // 65535).astype(np.uint8)
 
 
 def _too_large(name: str, detail: str) -> InputError:
@@ -97,8 +96,8 @@ def _unknown_range(name: str, what: str) -> InputError:
 
 def _damaged(name: str, error: Exception) -> InputError:
     # Pillow calls data without a file name by its object in memory, which tells nobody anything.
-    told = re.sub(r"<\S+ object at 0x[0-9a-f]+>", "", str(error))
-    detail = " ".join(told.split()) or type(error).__name__
+    message = re.sub(r"<\S+ object at 0x[0-9a-f]+>", "", str(error))
+    detail = " ".join(message.split()) or type(error).__name__
     return InputError(
         f"Image {name} is damaged, truncated or no image at all ({detail}): replace or remove it. "
         f"Known formats: {', '.join(FORMATS)}."

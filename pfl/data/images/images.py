@@ -28,6 +28,7 @@ from pfl.artifacts.hdf5 import (
     CHUNK_BYTES,
     Attribute,
     create,
+    open_checked,
     put,
     put_text,
     read,
@@ -40,8 +41,6 @@ from pfl.data.images.site_shift import Kind, Skew
 from pfl.errors import InputError
 from pfl.runtime.machine import cores
 from pfl.runtime.progress import progress
-
-__all__ = ["ImageFiles", "Images", "PixelArray", "Sites", "decode", "open_images", "write_images"]
 
 BATCH_FILES = 64  # read and checked together while preparing: bounds what is held in memory
 THREADS = 8  # that check them: more only wait for the interpreter's lock
@@ -167,15 +166,15 @@ def _checked_files(source: ImageFiles, sizes: Sequence[int]) -> Iterator[bytes]:
 
 def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Join pieces into blocks of one HDF5 chunk, so that every chunk is written once."""
-    held = bytearray()
+    buffer = bytearray()
     for piece in pieces:
-        held += piece
-        full = len(held) - len(held) % CHUNK_BYTES
+        buffer += piece
+        full = len(buffer) - len(buffer) % CHUNK_BYTES
         for start in range(0, full, CHUNK_BYTES):
-            yield bytes(held[start : start + CHUNK_BYTES])
-        del held[:full]
-    if held:
-        yield bytes(held)
+            yield bytes(buffer[start : start + CHUNK_BYTES])
+        del buffer[:full]
+    if buffer:
+        yield bytes(buffer)
 
 
 class Images:
@@ -199,7 +198,7 @@ class Images:
     def _file(self) -> h5py.File:
         if self._process != os.getpid():
             # A forked worker must not share the file's position; its parent checked the bytes.
-            self._h5 = self._stack.enter_context(h5py.File(self.path, "r"))
+            self._h5 = self._stack.enter_context(open_checked(self.path))
             self._process = os.getpid()
         return self._h5
 

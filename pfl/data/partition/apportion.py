@@ -47,7 +47,7 @@ def assign(
     return owner
 
 
-def follow(
+def deal_in_proportion(
     count: Int[np.ndarray, "clients classes"],
     label: Int[np.ndarray, " n"],
     rng: np.random.Generator,

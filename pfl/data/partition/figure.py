@@ -55,10 +55,7 @@ def _sizes(
 
 
 def _heat(
-    figure: Figure,
-    axes: Axes,
-    train: Int[np.ndarray, "clients classes"],
-    classes: Sequence[str],
+    figure: Figure, axes: Axes, train: Int[np.ndarray, "clients classes"], classes: Sequence[str]
 ) -> None:
     clients, height = train.shape
     wide, high = -(-clients // CELLS), -(-height // CELLS)

@@ -79,14 +79,14 @@ def reroute(
         return count
     source, sink, person = 0, 1, 2 + np.arange(clients)
     giver, taker = np.flatnonzero(surplus > 0), np.flatnonzero(surplus < 0)
-    holder, held = np.nonzero(count)
-    asker, asked = np.nonzero(allowed)
+    holder, held_class = np.nonzero(count)
+    asker, allowed_class = np.nonzero(allowed)
     first = 2 + clients
     edges = [
         (np.full(len(giver), source), person[giver], surplus[giver]),
         (person[taker], np.full(len(taker), sink), -surplus[taker]),
-        (person[holder], first + held, count[holder, held]),
-        (first + asked, person[asker], np.full(len(asker), need)),
+        (person[holder], first + held_class, count[holder, held_class]),
+        (first + allowed_class, person[asker], np.full(len(asker), need)),
     ]
     tail, head, capacity = (np.concatenate(column) for column in zip(*edges, strict=True))
     nodes = first + classes

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from pfl.data.partition import schemes
-from pfl.data.partition.apportion import follow
+from pfl.data.partition.apportion import deal_in_proportion
 from pfl.data.samples.clients import Clients, deal
 from pfl.data.samples.external_group import inside, outside
 from pfl.data.samples.index import Index
@@ -25,7 +25,7 @@ class Scheme(StrEnum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class PartitionSettings:
     """The parameters of a partition.
 
     Attributes:
@@ -69,7 +69,7 @@ class _Pool:
     groups: tuple[str, ...]
 
 
-_SCHEMES: dict[Scheme, Callable[[_Pool, Settings, np.random.Generator], np.ndarray]] = {
+_SCHEMES: dict[Scheme, Callable[[_Pool, PartitionSettings, np.random.Generator], np.ndarray]] = {
     Scheme.IID: lambda pool, s, rng: schemes.iid(len(pool.label), s.clients, s.min_samples, rng),
     Scheme.DIRICHLET: lambda pool, s, rng: schemes.dirichlet(
         pool.label, s.clients, s.concentration, s.min_samples, rng
@@ -86,7 +86,9 @@ _SCHEMES: dict[Scheme, Callable[[_Pool, Settings, np.random.Generator], np.ndarr
 }
 
 
-def partition(index: Index, settings: Settings, rng: np.random.Generator) -> Clients:
+def partition_samples(
+    index: Index, settings: PartitionSettings, rng: np.random.Generator
+) -> Clients:
     """Deal all training samples to K clients, and the test samples after them.
 
     Samples of the external group are set aside first, and dealt to nobody.
@@ -132,12 +134,12 @@ def deal_test(
     """Give each test sample a client, or -1, in proportion to the clients' training counts.
 
     Clients form ``blocks`` consecutive runs of equal length; samples of block b go to run b only,
-    where they are dealt by :func:`pfl.data.partition.apportion.follow`.
+    where they are dealt by :func:`pfl.data.partition.apportion.deal_in_proportion`.
     """
     each = len(count) // blocks
     owner = np.full(len(label), -1, np.int64)
     for b in range(blocks):
         members = np.flatnonzero(block == b)
-        dealt = follow(count[b * each : (b + 1) * each], label[members], rng)
+        dealt = deal_in_proportion(count[b * each : (b + 1) * each], label[members], rng)
         owner[members] = np.where(dealt < 0, -1, dealt + b * each)
     return owner

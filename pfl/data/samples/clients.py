@@ -76,8 +76,8 @@ def deal(
     classes: int,
 ) -> Deal:
     """Sort samples by owner, label and number; samples owned by -1 belong to nobody."""
-    held = owner >= 0
-    owner, sample, label = owner[held], sample[held], label[held]
+    owned = owner >= 0
+    owner, sample, label = owner[owned], sample[owned], label[owned]
     order = np.lexsort((sample, label, owner))
     count = np.bincount(owner * classes + label, minlength=clients * classes)
     count = count.reshape(clients, classes).astype(np.int64)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 from pfl.runtime.machine import memory
 
 BROKEN = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -37,7 +37,7 @@ def names_in(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
     except BROKEN as error:
-        if isinstance(error, InputError):
+        if isinstance(error, InputError) or of_system(error):
             raise
         raise InputError(
             f"{path} is damaged, truncated or no .npz file ({_short(error)}): "
@@ -55,7 +55,10 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
         size = sum(_checked_size(path, archive, name) for name in names)
         _check_room(path, size)
-        return {name: _array(path, archive, name) for name in names}
+        try:
+            return {name: _array(path, archive, name) for name in names}
+        except MemoryError as error:
+            raise _too_large(path, size, "more than is free") from error
 
 
 def _checked_size(path: Path, archive: zipfile.ZipFile, name: str) -> int:
@@ -65,10 +68,12 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str) -> int:
         if member.compress_type not in PACKED or member.flag_bits & ENCRYPTED:
             raise ValueError("it is packed as np.savez packs nothing")
         claimed, offset = _header(archive, member)
-        held = member.file_size - offset
-        if claimed != held:
-            raise ValueError(f"it claims {claimed:,} bytes and holds {held:,}")
+        stored = member.file_size - offset
+        if claimed != stored:
+            raise ValueError(f"it claims {claimed:,} bytes and holds {stored:,}")
     except BROKEN as error:
+        if of_system(error):
+            raise
         raise _unusable(path, name, _short(error)) from error
     return claimed
 
@@ -94,11 +99,15 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[int, int
 def _check_room(path: Path, size: int) -> None:
     room = memory()
     if room is not None and COPIES * size > room:
-        raise InputError(
-            f"{path} unpacks to {size / 2**30:,.1f} GiB, and {COPIES} times that must fit into "
-            f"memory, which has {room / 2**30:,.1f} GiB: give fewer or smaller images, or a folder "
-            "of image files, which are read a few at a time."
-        )
+        raise _too_large(path, size, f"which has {room / 2**30:,.1f} GiB")
+
+
+def _too_large(path: Path, size: int, room: str) -> InputError:
+    return InputError(
+        f"{path} unpacks to {size / 2**30:,.1f} GiB, and {COPIES} times that must fit into "
+        f"memory, {room}: give fewer or smaller images, or a folder of image files, which are read "
+        "a few at a time."
+    )
 
 
 def _array(path: Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
@@ -106,7 +115,9 @@ def _array(path: Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
         with archive.open(f"{name}.npy") as stream:
             array: np.ndarray = npy.read_array(stream, allow_pickle=False)
             stream.read()  # to the end, where the checksum is compared
-    except (*BROKEN, MemoryError) as error:
+    except BROKEN as error:
+        if of_system(error):
+            raise
         raise _unusable(path, name, _short(error)) from error
     return array
 

@@ -49,4 +49,4 @@ def hashes_of_artifact(images: Images) -> Iterator[bytes]:
 def absent(hashes: Iterable[bytes], others: Iterable[bytes]) -> Bool[np.ndarray, " n"]:
     """Which of ``hashes`` are not among ``others``."""
     known = set(others)
-    return np.array([one not in known for one in hashes], dtype=bool)
+    return np.array([digest not in known for digest in hashes], dtype=bool)

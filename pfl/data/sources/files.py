@@ -49,8 +49,8 @@ def walk(root: Path, deepest: int, layouts: str) -> list[str]:
     empty: list[str] = []
 
     def visit(folder: Path, prefix: str, depth: int) -> Iterator[str]:
-        with os.scandir(folder) as found:
-            entries = [entry for entry in found if not is_litter(entry.name)]
+        with os.scandir(folder) as scan:
+            entries = [entry for entry in scan if not is_litter(entry.name)]
         if not entries:
             empty.append(prefix)
         for entry in sorted(entries, key=lambda entry: entry.name):

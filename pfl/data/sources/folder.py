@@ -114,9 +114,9 @@ def _file(path: list[str], splits: bool) -> _File:
 
 
 def _numbered_splits(root: Path, splits: list[str]) -> np.ndarray:
-    found = set(splits)
-    held_out = "test" if "test" in found else "val"
-    if "val" in found:
+    present = set(splits)
+    held_out = "test" if "test" in present else "val"
+    if "val" in present:
         role = "joins the training split" if held_out == "test" else "serves as the test split"
         log.info("The validation split of %s %s.", root, role)
     return np.array([TEST if split == held_out else TRAIN for split in splits], np.int64)

@@ -4,6 +4,7 @@ The data folder itself may be a link. One in it that leads out would let whoever
 choose which other files of this machine are read as images, and DVC would not notice changes there.
 """
 
+import errno
 from pathlib import Path
 
 from pfl.errors import InputError
@@ -21,10 +22,9 @@ def check_link(link: Path, home: Path) -> None:
     """
     try:
         target = link.resolve()
-    except (
-        RuntimeError,
-        OSError,
-    ) as error:  # Python 3.13 tells loops by OSError, earlier ones not.
+    except (RuntimeError, OSError) as error:  # OSError from Python 3.13 on
+        if getattr(error, "errno", errno.ELOOP) != errno.ELOOP:
+            raise
         raise InputError(f"{link} links to itself in a circle: remove or mend it.") from error
     if not target.is_relative_to(home):
         raise InputError(

@@ -63,12 +63,12 @@ def load(request: Request) -> Samples:
 def _file(path: Path) -> Path:
     if path.is_file():
         return path
-    found = sorted(file for file in path.glob("*.npz") if file.is_file())
-    if len(found) == 1:
-        check_links(path, (found[0].name,))
-        return found[0]
+    archives = sorted(file for file in path.glob("*.npz") if file.is_file())
+    if len(archives) == 1:
+        check_links(path, (archives[0].name,))
+        return archives[0]
     raise InputError(
-        f"{path} is no file, nor a folder with exactly one .npz file (it has {len(found)}): "
+        f"{path} is no file, nor a folder with exactly one .npz file (it has {len(archives)}): "
         "set `prepare.path` to your .npz file."
     )
 

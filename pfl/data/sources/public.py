@@ -30,13 +30,13 @@ def load_public(name: str, request: Request) -> Samples:
     """
     if name == UNLABELLED:
         return _unlabelled(request)
-    found = next((dataset for dataset in Dataset if dataset == name), None)
-    if found is None:
+    dataset = next((member for member in Dataset if member == name), None)
+    if dataset is None:
         raise InputError(
             f"pretraining.datasets names '{name}': choose {UNLABELLED}, or one of "
             f"{', '.join(Dataset)}."
         )
-    public = found.load(request)
+    public = dataset.load(request)
     if public.index.image is not None:
         raise InputError(
             f"The images of '{name}' have several labels each, and pretraining wants none: set "

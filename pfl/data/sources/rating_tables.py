@@ -98,12 +98,12 @@ def _columns(place: str, header: Sequence[str]) -> dict[str, int]:
     plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in header]
     column: dict[str, int] = {}
     for role, names in NAMES.items():
-        found = [number for number, name in enumerate(plain) if name in names]
-        if len(found) > 1:
-            both = " and ".join(f"'{header[number]}'" for number in found)
+        matches = [number for number, name in enumerate(plain) if name in names]
+        if len(matches) > 1:
+            both = " and ".join(f"'{header[number]}'" for number in matches)
             raise InputError(f"{place}: {both} both name the {role}: rename one of them.")
-        if found:
-            column[role] = found[0]
+        if matches:
+            column[role] = matches[0]
         elif role != "user":
             raise InputError(
                 f"{place}: no column of these names the {role}: {', '.join(header) or 'none'}. "

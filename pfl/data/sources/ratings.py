@@ -58,9 +58,9 @@ def load(request: Request) -> Samples:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
     images = _Images(set(names) - set(tables))
     ratings = _of_largest(request, _resolved(root, tables, images))
-    users = sorted({one.user for one in ratings})
-    scores = sorted({one.score for one in ratings})
-    rated = sorted({one.image for one in ratings})
+    users = sorted({rating.user for rating in ratings})
+    scores = sorted({rating.score for rating in ratings})
+    rated = sorted({rating.image for rating in ratings})
     if len(rated) < len(images):
         log.info(
             "%d of %d files have no rating that is used.", len(images) - len(rated), len(images)
@@ -75,15 +75,15 @@ def _index(
     ratings: Sequence[Rating], users: list[str], scores: list[int], rated: list[str]
 ) -> Index:
     """Samples by image, then user, so that what is read together lies together."""
-    ordered = sorted(ratings, key=lambda one: (one.image, one.user))
+    ordered = sorted(ratings, key=lambda rating: (rating.image, rating.user))
     user, score, image = ({name: i for i, name in enumerate(n)} for n in (users, scores, rated))
     return Index(
-        label=np.array([score[one.score] for one in ordered], np.int64),
+        label=np.array([score[rating.score] for rating in ordered], np.int64),
         split=np.zeros(len(ordered), np.int64),
-        group=np.array([user[one.user] for one in ordered], np.int64),
+        group=np.array([user[rating.user] for rating in ordered], np.int64),
         classes=tuple(map(str, scores)),
         groups=tuple(users),
-        image=np.array([image[one.image] for one in ordered], np.int64),
+        image=np.array([image[rating.image] for rating in ordered], np.int64),
     )
 
 
@@ -149,7 +149,7 @@ def _owner(root: Path, table: str, owners: dict[str, str]) -> str:
 
 def _of_largest(request: Request, ratings: Sequence[Rating]) -> list[Rating]:
     """The ratings of as many users as asked for, those with most; ties go by name."""
-    counts = Counter(one.user for one in ratings)
+    counts = Counter(rating.user for rating in ratings)
     if request.users > len(counts):
         raise InputError(
             f"prepare.users is {request.users}, but {request.path} has ratings of {len(counts)} "
@@ -157,7 +157,7 @@ def _of_largest(request: Request, ratings: Sequence[Rating]) -> list[Rating]:
         )
     ranked = sorted(counts, key=lambda user: (-counts[user], user))
     kept = set(ranked[: request.users or None])
-    return [one for one in ratings if one.user in kept]
+    return [rating for rating in ratings if rating.user in kept]
 
 
 class _Images:
@@ -183,10 +183,10 @@ class _Images:
             if (name := posixpath.join(folder, called)) in self._names:
                 return name
         ends = self._ends.get(posixpath.basename(called), ())
-        found = [name for name in ends if f"/{name}".endswith(f"/{called}")]
-        if len(found) > 1:
+        matches = [name for name in ends if f"/{name}".endswith(f"/{called}")]
+        if len(matches) > 1:
             raise InputError(
-                f"{line.place}: '{line.image}' may be {found[0]} or {found[1]}: name the image "
+                f"{line.place}: '{line.image}' may be {matches[0]} or {matches[1]}: name the image "
                 "with its folder."
             )
-        return found[0] if found else None
+        return matches[0] if matches else None

@@ -5,9 +5,7 @@ from enum import StrEnum
 from functools import partial
 
 from pfl.data.sources import digits, folder, npz, ratings, vision
-from pfl.data.sources.samples import Request, Samples, TestImages
-
-__all__ = ["Dataset", "Request", "Samples", "TestImages"]
+from pfl.data.sources.samples import Request, Samples
 
 Loader = Callable[[Request], Samples]
 

@@ -155,11 +155,11 @@ def first_uses(
     image: Int[np.ndarray, " n"],
 ) -> tuple[Int[np.ndarray, " used"], Int[np.ndarray, " n"]]:
     """The images that occur, in the order of their first place, and each entry's among them."""
-    found, first, number = np.unique(image, return_index=True, return_inverse=True)
+    used, first, number = np.unique(image, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return found[order], place[number]
+    return used[order], place[number]
 
 
 def _cut(index: Index, request: Request) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:

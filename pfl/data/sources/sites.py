@@ -31,7 +31,7 @@ class Difference(StrEnum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class SiteSettings:
     """The parameters of the sites.
 
     Attributes:
@@ -55,7 +55,7 @@ class Settings:
                 "sites-seed": self.seed}  # fmt: skip
 
 
-def as_sites(samples: Samples, settings: Settings) -> tuple[Samples, Sites | None]:
+def as_sites(samples: Samples, settings: SiteSettings) -> tuple[Samples, Sites | None]:
     """The samples with their sites as groups, and how to change the pictures, if at all.
 
     Site 0 is left as it is. Labels that differ leave the images, and so all features, as they are.

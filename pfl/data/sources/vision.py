@@ -20,7 +20,7 @@ from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.links import check_links
 from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
-from pfl.errors import InputError
+from pfl.errors import InputError, of_system
 
 log = logging.getLogger(__name__)
 IDX = (
@@ -85,6 +85,8 @@ def _split(source: Source, request: Request, options: dict[str, Any]) -> Any:
     try:
         return make(root=request.path, download=request.download, **options)
     except (OSError, RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
+        if of_system(error) and not isinstance(error, FileNotFoundError):
+            raise
         detail = " ".join(str(error).split())
         if request.download:
             raise InputError(
@@ -110,18 +112,18 @@ def _unpack_archive(folder: Path, archive: str, md5: str, made: str) -> None:
     """Unpack an official archive lying in ``folder``, once, if it is the true one."""
     from torchvision.datasets.utils import check_integrity, extract_archive
 
-    found = folder / archive
-    if not found.is_file() or (folder / made).is_dir():
+    file = folder / archive
+    if not file.is_file() or (folder / made).is_dir():
         return
-    if not check_integrity(found, md5):
+    if not check_integrity(file, md5):
         raise InputError(
-            f"{found} is not the official archive (its MD5 is not {md5}) or is incomplete: "
+            f"{file} is not the official archive (its MD5 is not {md5}) or is incomplete: "
             "delete it and get it again."
         )
-    log.info("Unpacking %s.", found)
+    log.info("Unpacking %s.", file)
     part = folder / f"{made}.part"
     shutil.rmtree(part, ignore_errors=True)
-    extract_archive(found, part)
+    extract_archive(file, part)
     (part / made).rename(folder / made)
     part.rmdir()
 
@@ -132,10 +134,10 @@ def _unzip_idx(folder: Path, name: str, installed: tuple[Path, ...]) -> None:
     for part in IDX:
         target = raw / part
         packed = [place / f"{target.name}.gz" for place in (raw, folder, *installed)]
-        found = next((file for file in packed if file.is_file()), None)
-        if found and not target.is_file():
-            log.info("Unzipping %s into %s.", found, raw)
-            _unzip(found, target)
+        archive = next((file for file in packed if file.is_file()), None)
+        if archive and not target.is_file():
+            log.info("Unzipping %s into %s.", archive, raw)
+            _unzip(archive, target)
 
 
 def _unzip(packed: Path, target: Path) -> None:
@@ -177,10 +179,7 @@ def _idx(name: str, manual: str, installed: tuple[Path, ...] = ()) -> Source:
 
 
 CIFAR10 = _cifar(
-    "CIFAR10",
-    "cifar-10-python.tar.gz",
-    "c58f30108f718f92721af3b95e74349a",
-    "cifar-10-batches-py",
+    "CIFAR10", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", "cifar-10-batches-py"
 )
 CIFAR100 = _cifar(
     "CIFAR100", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", "cifar-100-python"

@@ -12,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -105,8 +104,8 @@ def submit(
     link: Link, app: Path, run_config: Mapping[str, object], virtual_clients: int | None = None
 ) -> tuple[str, str]:
     """Run the app to its end; returns its status (as ``finished:completed``) and its log."""
-    told = " ".join(f"{name}={json.dumps(value)}" for name, value in run_config.items())
-    words = ["run", str(app), CONNECTION, "--stream", "--run-config", told]
+    config = " ".join(f"{name}={json.dumps(value)}" for name, value in run_config.items())
+    words = ["run", str(app), CONNECTION, "--stream", "--run-config", config]
     if virtual_clients is not None:
         size = f"num-supernodes={virtual_clients} client-resources-num-cpus=1"
         words += ["--federation-config", size]
@@ -151,20 +150,20 @@ def stop(process: "subprocess.Popen[bytes]", mark: str) -> None:
     process.terminate()
     everybody = marked(mark)
     psutil.wait_procs(everybody, STOP_SECONDS)
-    for one in {*everybody, *marked(mark)}:
+    for left in {*everybody, *marked(mark)}:
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            left.kill()
     process.wait()
 
 
 def marked(mark: str) -> list[psutil.Process]:
     """The processes that have inherited this mark: Flower detaches some from their parents."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             if process.environ().get(MARK) == mark:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def free_port() -> int:
@@ -200,6 +199,6 @@ def _wait_until_healthy(link: Link, process: "subprocess.Popen[bytes]") -> None:
                 f"{scheme}://{ADDRESS}:{link.port}/health", timeout=1, context=context
             ):
                 return
-        except (urllib.error.URLError, OSError):
+        except OSError:
             time.sleep(0.1)
     raise InputError(f"The SuperLink did not start: its log is {link.home / 'superlink.log'}.")

@@ -13,7 +13,7 @@ from pfl.artifacts.hdf5 import create, put
 from pfl.backbones.extraction import resume
 from pfl.backbones.extraction.blocks import load_blocks, read_blocks, write_block
 from pfl.backbones.extraction.compute import Work, _embedded, embed
-from pfl.backbones.extraction.resume import complete
+from pfl.backbones.extraction.resume import extract_blocks
 from pfl.backbones.models.backbone import Backbone
 from pfl.backbones.models.families import load_backbone
 from pfl.data.features.features import open_features, write_features
@@ -158,7 +158,7 @@ class TestEmbed:
 
 class TestComplete:
     def run(self, work, folder):
-        blocks = complete(work, folder, 2, range(work.batches))
+        blocks = extract_blocks(work, folder, 2, range(work.batches))
         assert [block.start for block in blocks] == [0, *[b.stop for b in blocks[:-1]]]
         assert blocks[-1].stop == N
         return read_blocks(blocks, 0, N)

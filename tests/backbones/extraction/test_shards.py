@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from pfl.backbones.extraction.shards import Shard, merge_features, parse_shard
+from pfl.backbones.extraction.shards import Shard, merge_shards, parse_shard
 from pfl.cli.app import app
 from pfl.data.features.features import open_features
 from pfl.errors import InputError
@@ -43,7 +43,7 @@ def test_shards_have_every_batch_once(batches, count):
 
 
 def test_merged_shards_are_the_bytes_of_one_run(folder, parts):
-    merge_features([parts[2], parts[0], parts[1]], folder / "merged.h5")
+    merge_shards([parts[2], parts[0], parts[1]], folder / "merged.h5")
     assert (folder / "merged.h5").read_bytes() == (folder / "features.h5").read_bytes()
     assert not [item for item in (folder / "scratch").glob("*/*") if item.is_dir()]
 
@@ -67,20 +67,20 @@ def test_the_command_merges_too(folder, parts):
 )
 def test_each_shard_is_needed_once(folder, parts, chosen, message):
     with pytest.raises(InputError, match=message):
-        merge_features([parts[i] for i in chosen], folder / "wrong.h5")
+        merge_shards([parts[i] for i in chosen], folder / "wrong.h5")
     assert not (folder / "wrong.h5").exists()
 
 
 def test_shards_of_different_runs_do_not_merge(folder, parts):
     other = run(folder, "other.h5", shard="1/3", feature_range="64")
     with pytest.raises(InputError, match=r"other\.h5 was made otherwise than .*facts"):
-        merge_features([parts[0], other, parts[2]], folder / "wrong.h5")
+        merge_shards([parts[0], other, parts[2]], folder / "wrong.h5")
 
 
 def test_shards_of_other_versions_do_not_merge(folder, parts, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
     with pytest.raises(InputError, match=r"was made with numpy .*, here is 0\.0"):
-        merge_features(parts, folder / "wrong.h5")
+        merge_shards(parts, folder / "wrong.h5")
 
 
 def test_a_shard_is_not_taken_for_features(parts):

@@ -1,5 +1,6 @@
 """Training: it learns, it is a function of its parameters, and a stopped run ends the same."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from pfl.backbones.pretraining import training
 from pfl.backbones.pretraining.recipe import encoder_weights
-from pfl.backbones.pretraining.training import STATE, complete, save_learner
+from pfl.backbones.pretraining.training import STATE, save_learner, train_epochs
 from pfl.errors import InputError
 from tests.backbones.tiny_autoencoder import RECIPE, images, learner
 from tests.nets import generator
@@ -22,7 +23,7 @@ def probe(of):
 
 
 def trained(folder, recipe=RECIPE):
-    return complete(learner(recipe), images(), recipe, folder, probe, 2)
+    return train_epochs(learner(recipe), images(), recipe, folder, probe, 2)
 
 
 def stored(of, folder):
@@ -70,6 +71,16 @@ def test_a_damaged_state_is_told_and_not_believed(tmp_path, monkeypatch, caplog)
     again = trained(tmp_path / "stopped")
     assert "all are trained again" in caplog.text
     assert stored(again, tmp_path) == stored(whole, tmp_path)
+
+
+def test_a_disk_that_fails_is_no_damaged_state(tmp_path, monkeypatch):
+    def fail(path, learner):
+        raise OSError(errno.EIO, "x")
+
+    trained(tmp_path)
+    monkeypatch.setattr(training, "load_learner", fail)
+    with pytest.raises(OSError, match="x"):
+        trained(tmp_path)
 
 
 def test_it_learns_to_predict_what_is_hidden(tmp_path):

@@ -15,7 +15,7 @@ from PIL import Image
 from pfl.artifacts.project import Project
 from pfl.cli.deployment import model
 from pfl.cli.deployment.model import load_model, scores
-from pfl.cli.deployment.prediction import find_images, predict, probabilities
+from pfl.cli.deployment.prediction import find_images, predict_images, probabilities
 from pfl.data.client_features.feature_map import View, open_view
 from pfl.data.features.features import open_features
 from pfl.data.images.images import open_images
@@ -70,7 +70,7 @@ def test_images_of_the_data_get_the_scores_of_their_features(tiny, folder, kind)
     """From file to score, equal to the bit: the same features, fixed point and head."""
     model = load_model(Project(tiny), CLIENT, kind, None)
     files = find_images([folder])
-    found = list(predict(model, files))
+    found = list(predict_images(model, files))
     assert [one.image for one in found] == [str(path) for path in files]
     with open_features(tiny / "data" / "features.h5") as features:
         for path, one in zip(files, found, strict=True):
@@ -89,7 +89,7 @@ def test_heads_of_mapped_features_get_mapped_ones(tiny, folder, tmp_path):
     assert model.head.shape[0] == 40
     view = View(lift=40, norm=0.05)
     with open_view(project / "data" / "features.h5", view) as features:
-        for one in predict(model, find_images([folder])):
+        for one in predict_images(model, find_images([folder])):
             sample = int(Path(one.image).stem)
             rows = features.rows(sample, sample + 1)
             expected = scores(rows, features.step, model.head)[0]
@@ -99,8 +99,8 @@ def test_heads_of_mapped_features_get_mapped_ones(tiny, folder, tmp_path):
 def test_a_prediction_does_not_depend_on_the_others(tiny, folder):
     model = load_model(Project(tiny), CLIENT, HeadKind.personalized, None)
     files = find_images([folder])
-    together = list(predict(model, files))
-    alone = next(iter(predict(model, files[-1:])))
+    together = list(predict_images(model, files))
+    alone = next(iter(predict_images(model, files[-1:])))
     np.testing.assert_array_equal(together[-1].scores, alone.scores)
 
 
@@ -147,7 +147,7 @@ def test_an_unreadable_image_is_named_and_the_others_are_predicted(tiny, folder,
 
 def test_a_pipe_among_images_is_told_and_not_waited_for(tiny, tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
-    (found,) = predict(
+    (found,) = predict_images(
         load_model(Project(tiny), CLIENT, HeadKind.shared, None), [tmp_path / "pipe.png"]
     )
     assert "pipe.png is no regular file" in found.error

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.data.partition.apportion import apportion, assign, follow
+from pfl.data.partition.apportion import apportion, assign, deal_in_proportion
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -59,7 +59,7 @@ def test_assign_picks_samples_at_random():
 def test_follow_leaves_samples_of_unheld_classes_to_nobody():
     count = np.array([[4, 0, 0], [0, 0, 2]])
     label = np.array([0, 1, 2, 1, 0])
-    owner = follow(count, label, np.random.default_rng(0))
+    owner = deal_in_proportion(count, label, np.random.default_rng(0))
     assert owner.tolist() == [0, -1, 1, -1, 0]
 
 
@@ -67,7 +67,7 @@ def test_follow_leaves_samples_of_unheld_classes_to_nobody():
 def test_follow_rounds_each_class_down_or_up(tests):
     count = np.array([[3, 1], [1, 1], [2, 0]])
     label = np.repeat([0, 1], tests)
-    owner = follow(count, label, np.random.default_rng(0))
+    owner = deal_in_proportion(count, label, np.random.default_rng(0))
     for c in range(2):
         parts = np.bincount(owner[label == c], minlength=3)
         quota = tests * count[:, c] / count[:, c].sum()

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.artifacts.hdf5 import reading
-from pfl.data.partition.partition import Scheme, Settings, partition
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from stages.partition import partition as stage
 
-BASE = Settings(Scheme.IID, 6, 0.5, 2, 3)
+BASE = PartitionSettings(Scheme.IID, 6, 0.5, 2, 3)
 
 
 def make_index(train=600, test=200, classes=5, groups=3, seed=0):
@@ -33,7 +33,7 @@ def make_index(train=600, test=200, classes=5, groups=3, seed=0):
 
 
 def deal(index, seed=0, **changes):
-    return partition(index, replace(BASE, **changes), np.random.default_rng(seed))
+    return partition_samples(index, replace(BASE, **changes), np.random.default_rng(seed))
 
 
 def same(one, other):
@@ -56,13 +56,13 @@ def test_every_scheme_is_disjoint_complete_deterministic_and_meets_the_minimum(
     scheme, clients, concentration, minimum, data_seed, seed
 ):
     index = make_index(seed=data_seed)
-    settings = Settings(scheme, clients, concentration, 2, minimum)
-    held = partition(index, settings, np.random.default_rng(seed))
+    settings = PartitionSettings(scheme, clients, concentration, 2, minimum)
+    held = partition_samples(index, settings, np.random.default_rng(seed))
     assert np.array_equal(np.sort(held.train.sample), np.flatnonzero(index.train))
     assert held.train.sizes.min() >= minimum
     assert len(np.unique(held.test.sample)) == len(held.test.sample)
     assert index.test[held.test.sample].all()
-    assert same(held, partition(index, settings, np.random.default_rng(seed)))
+    assert same(held, partition_samples(index, settings, np.random.default_rng(seed)))
 
 
 @given(scheme=st.sampled_from(Scheme), seed=st.integers(0, 2**32 - 1))

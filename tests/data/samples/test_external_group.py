@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from pfl.data.features.features import write_features
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.partition.partition import Scheme, Settings, partition
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.external_group import common_test, inside, outside
 from pfl.data.samples.index import TEST, TRAIN, Index, read_index, write_index
@@ -62,11 +62,11 @@ def without(index, name):
 @given(scheme=st.sampled_from(Scheme), name=groups, seed=st.integers(0, 99))
 def test_the_deal_is_that_of_the_data_without_the_group(scheme, name, seed):
     index = make_index(seed)
-    settings = Settings(scheme, 4, 0.5, 2, 2, name)
-    held = partition(index, settings, np.random.default_rng(seed))
+    settings = PartitionSettings(scheme, 4, 0.5, 2, 2, name)
+    held = partition_samples(index, settings, np.random.default_rng(seed))
     rest, number = without(index, name)
     other = replace(settings, external_group="")
-    expected = partition(rest, other, np.random.default_rng(seed))
+    expected = partition_samples(rest, other, np.random.default_rng(seed))
     for part, plain in ((held.train, expected.train), (held.test, expected.test)):
         assert np.array_equal(part.sample, number[plain.sample])
         assert np.array_equal(part.offset, plain.offset)
@@ -79,7 +79,9 @@ def test_the_deal_is_that_of_the_data_without_the_group(scheme, name, seed):
 
 def test_without_a_group_nobody_is_external():
     index = make_index()
-    held = partition(index, Settings(Scheme.NATURAL, 3, 0.5, 2, 2), np.random.default_rng(0))
+    held = partition_samples(
+        index, PartitionSettings(Scheme.NATURAL, 3, 0.5, 2, 2), np.random.default_rng(0)
+    )
     assert len(held.external) == 0
     assert np.array_equal(common_test(index, held), index.test)
     assert inside(index.group, GROUPS, "") == (index.group, GROUPS)
@@ -105,9 +107,9 @@ def test_a_group_that_cannot_be_left_out_is_told(name, changes, words):
 
 
 def test_natural_counts_the_groups_that_take_part():
-    settings = Settings(Scheme.NATURAL, 3, 0.5, 2, 2, "b")
+    settings = PartitionSettings(Scheme.NATURAL, 3, 0.5, 2, 2, "b")
     with pytest.raises(InputError, match=r"a multiple of 2 clients .* set clients to 4"):
-        partition(make_index(), settings, np.random.default_rng(0))
+        partition_samples(make_index(), settings, np.random.default_rng(0))
 
 
 def run_all(folder, index, external="c"):

@@ -14,7 +14,7 @@ from pfl.data.images.images import write_images
 from pfl.data.samples.index import Index, read_index, write_index
 from pfl.data.sources.registry import Dataset
 from pfl.data.sources.samples import TestImages, cut_images, first_uses
-from pfl.data.sources.sites import Difference, Settings, as_sites
+from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from tests.ratings import FLICKR, picture, rating_set, ratings, table
 from tests.sources import request
@@ -159,8 +159,8 @@ def test_the_default_data_have_an_image_for_each_sample():
 def test_shared_pictures_cannot_differ_but_labels_can(tmp_path):
     samples = load(rating_set(tmp_path))
     with pytest.raises(InputError, match=r"label of the same image.*prepare\.differ"):
-        as_sites(samples, Settings(Difference.BLUR, 1.0, 4, 0))
-    changed, sites = as_sites(samples, Settings(Difference.LABELS, 1.0, 4, 0))
+        as_sites(samples, SiteSettings(Difference.BLUR, 1.0, 4, 0))
+    changed, sites = as_sites(samples, SiteSettings(Difference.LABELS, 1.0, 4, 0))
     assert sites is None
     assert not np.array_equal(changed.index.label, samples.index.label)
 

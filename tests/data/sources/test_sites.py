@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.samples import NO_GROUPS, Samples
-from pfl.data.sources.sites import Difference, Settings, as_sites
+from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 
 
@@ -27,14 +27,14 @@ def samples(training=40, testing=20, classes=5, groups=NO_GROUPS, seed=0):
 
 def test_without_a_difference_nothing_changes():
     before = samples()
-    after, sites = as_sites(before, Settings(Difference.NONE, 1.0, 4, 0))
+    after, sites = as_sites(before, SiteSettings(Difference.NONE, 1.0, 4, 0))
     assert after is before
     assert sites is None
 
 
 @given(st.integers(2, 9), st.integers(0, 99))
 def test_every_class_of_each_split_is_spread_evenly_over_the_sites(count, seed):
-    after, sites = as_sites(samples(), Settings(Difference.BLUR, 1.0, count, seed))
+    after, sites = as_sites(samples(), SiteSettings(Difference.BLUR, 1.0, count, seed))
     index = after.index
     assert len(index.groups) == len(set(index.groups)) == count
     np.testing.assert_array_equal(sites.site, index.group)
@@ -50,10 +50,12 @@ def test_every_class_of_each_split_is_spread_evenly_over_the_sites(count, seed):
 @given(st.floats(0, 1), st.integers(0, 99))
 def test_labels_that_differ_are_a_permutation_of_the_classes_at_each_site(strength, seed):
     before = samples().index
-    after, sites = as_sites(samples(), Settings(Difference.LABELS, strength, 4, seed))
+    after, sites = as_sites(samples(), SiteSettings(Difference.LABELS, strength, 4, seed))
     assert sites is None  # images, and so features, stay as they are
     assert (
-        as_sites(samples(), Settings(Difference.LABELS, strength, 4, seed))[0].index.label.tolist()
+        as_sites(samples(), SiteSettings(Difference.LABELS, strength, 4, seed))[
+            0
+        ].index.label.tolist()
         == after.index.label.tolist()
     )
     for site in range(4):
@@ -66,7 +68,7 @@ def test_labels_that_differ_are_a_permutation_of_the_classes_at_each_site(streng
 
 
 def test_all_classes_change_names_at_strength_one_but_at_site_0():
-    after, _ = as_sites(samples(400), Settings(Difference.LABELS, 1.0, 4, 0))
+    after, _ = as_sites(samples(400), SiteSettings(Difference.LABELS, 1.0, 4, 0))
     same = after.index.label == samples(400).index.label
     np.testing.assert_array_equal(same, after.index.group == 0)
 
@@ -74,7 +76,7 @@ def test_all_classes_change_names_at_strength_one_but_at_site_0():
 @pytest.mark.parametrize("differ", [Difference.COLOR, Difference.LABELS])
 def test_groups_of_the_data_are_the_sites(differ):
     before = samples(groups=("amazon", "dslr", "webcam"))
-    after, _ = as_sites(before, Settings(differ, 1.0, 7, 0))
+    after, _ = as_sites(before, SiteSettings(differ, 1.0, 7, 0))
     assert after.index.groups == before.index.groups
     np.testing.assert_array_equal(after.index.group, before.index.group)
 
@@ -82,9 +84,9 @@ def test_groups_of_the_data_are_the_sites(differ):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        (Settings(Difference.BLUR, 1.0, 1, 0), "prepare.sites is 1: choose 2 or more"),
-        (Settings(Difference.BLUR, 1.0, 21, 0), "at most 20"),
-        (Settings(Difference.LABELS, 1.5, 4, 0), r"share of the classes.*in \[0, 1\]"),
+        (SiteSettings(Difference.BLUR, 1.0, 1, 0), "prepare.sites is 1: choose 2 or more"),
+        (SiteSettings(Difference.BLUR, 1.0, 21, 0), "at most 20"),
+        (SiteSettings(Difference.LABELS, 1.5, 4, 0), r"share of the classes.*in \[0, 1\]"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, match):
