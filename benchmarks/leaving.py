@@ -17,11 +17,11 @@ from matplotlib.ticker import PercentFormatter
 from threadpoolctl import threadpool_limits
 
 from pfl.artifacts.figure import COLORS, draw
-from pfl.data.client_features.by_client import gather
+from pfl.data.client_features.by_client import rows_of
 from pfl.data.features.features import open_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import Index, read_index
-from pfl.fedhip.membership import answer, forget
+from pfl.fedhip.membership import forget, solve_sums
 from pfl.fedhip.moments import total
 from pfl.fedhip.uploads import open_uploads
 
@@ -32,7 +32,7 @@ def test_samples(folder: Path, index: Index) -> tuple[np.ndarray, np.ndarray]:
     """Features (any unit) and labels of all test samples."""
     with open_features(folder / "features.h5") as features:
         tested = np.flatnonzero(index.test)
-        rows = gather(features, index.images_of(tested)).astype(np.float32)
+        rows = rows_of(features, index.images_of(tested)).astype(np.float32)
     return rows, index.label[tested]
 
 
@@ -48,7 +48,7 @@ def accuracies(folder: Path, index: Index, wanted: int) -> Iterator[tuple[float,
             if left:
                 summed = forget(summed, [uploads.of(holders[left - 1])])
             if left in marks:
-                hits = (rows @ answer(summed, None).head.astype(np.float32)).argmax(1) == label
+                hits = (rows @ solve_sums(summed, None).head.astype(np.float32)).argmax(1) == label
                 mine = label == wanted
                 share = float(held[holders[:left]].sum() / held.sum())
                 yield share, float(hits[mine].mean()), float(hits[~mine].mean())

@@ -1,4 +1,4 @@
-"""extract: images.h5 → features.h5, once per backbone and image, whatever the deal."""
+"""extract: images.h5 → features.h5, once per backbone and image, whoever holds them."""
 
 import logging
 from collections.abc import Sequence

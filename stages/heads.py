@@ -31,11 +31,11 @@ from stages._training import (
     complete_run,
     work_key,
 )
-from stages._view import Lift, Norm, Project, view
+from stages._view import Lift, Norm, Project, feature_map
 from stages._view import Seed as ViewSeed
 
 if TYPE_CHECKING:
-    from pfl.data.client_features.feature_map import View
+    from pfl.data.client_features.feature_map import FeatureMap
     from pfl.data.samples.clients import Clients
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
@@ -70,7 +70,7 @@ def heads(
         weight_decay=weight_decay, fraction=fraction, client_dropout=client_dropout, bf16=False,
     )  # fmt: skip
     holdout = Holdout(validation_fraction, run_seed)
-    seen = view(project, lift, norm, seed)
+    seen = feature_map(project, lift, norm, seed)
     held, data = _load(features, seen, index, clients_file, holdout)
     problem = head_problem(chosen, training, data, training_device(device.value))
     facts = {"head": head, "settings": values, "evaluate-every": evaluate_every,
@@ -80,18 +80,18 @@ def heads(
 
 
 def _load(
-    features: Path, seen: "View", index: Path, clients_file: Path, holdout: "Holdout"
+    features: Path, seen: "FeatureMap", index: Path, clients_file: Path, holdout: "Holdout"
 ) -> "tuple[Clients, FederatedData]":
     """All features in memory, dealt to the clients."""
     from pfl.data.client_features.by_client import check_same_run
-    from pfl.data.client_features.feature_map import open_view
+    from pfl.data.client_features.feature_map import open_mapped_features
     from pfl.data.samples.clients import read_clients
     from pfl.data.samples.index import read_index
     from pfl.data.tensors.features import feature_view, load_features
     from pfl.data.tensors.federated_data import federate
 
     samples, held = read_index(index), read_clients(clients_file)
-    with open_view(features, seen) as opened:
+    with open_mapped_features(features, seen) as opened:
         check_same_run(opened, samples, held.train)
         stored = load_features(opened)
     return held, federate(samples, held, stored, holdout, feature_view)

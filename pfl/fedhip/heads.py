@@ -11,7 +11,7 @@ A client that left has no heads: its choices are ``NO_CHOICE`` and its rows NaN.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import h5py
@@ -20,10 +20,11 @@ from jaxtyping import Float
 
 from pfl.artifacts.hdf5 import Attribute, create, put, put_text, read, read_text, reading, reserve
 from pfl.artifacts.provenance import UNKNOWN, Origins
-from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.fedhip.families.family import Parameters
+from pfl.fedhip.families.table import Candidate, Family
 
 NO_CHOICE = -1
-PARAMETERS = ("alpha", "beta", "rho")
+PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,9 @@ def open_heads(path: Path) -> Iterator[Heads]:
     """Open ``heads.h5`` for reading."""
     with reading(path, "heads") as file:
         group = file["candidate"]
-        columns = zip(*(read(group, name).tolist() for name in PARAMETERS), strict=True)
-        families = read_text(group, "family")
-        found = (Candidate(Family(name), *row) for name, row in zip(families, columns, strict=True))
-        yield Heads(file, tuple(found), Origins.of(file))
+        columns = [read(group, name).tolist() for name in PARAMETERS]
+        candidates = (
+            Candidate(Family(family), **dict(zip(PARAMETERS, row, strict=True)))
+            for family, *row in zip(read_text(group, "family"), *columns, strict=True)
+        )
+        yield Heads(file, tuple(candidates), Origins.of(file))

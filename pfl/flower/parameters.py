@@ -16,7 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
-from pfl.fedhip.selection.candidates import Family, Settings
+from pfl.fedhip.families.table import Family
+from pfl.fedhip.selection.candidates import HeadSettings
 from pfl.fedhip.selection.criteria import Criterion
 
 Section = Mapping[str, Any]
@@ -110,7 +111,7 @@ def read_json(text: object) -> dict[str, Any]:
     return found
 
 
-def head_settings(section: Section) -> tuple[Settings, Criterion]:
+def head_settings(section: Section) -> tuple[HeadSettings, Criterion]:
     """What section ``personalize`` fixes.
 
     Raises:
@@ -122,7 +123,7 @@ def head_settings(section: Section) -> tuple[Settings, Criterion]:
         raise InputError(f"Section personalize of the parameters has no good {error}.") from error
     alpha = number_or_auto(section, "personalize.alpha", zero=True)
     beta, rho = (number_or_auto(section, f"personalize.{name}") for name in ("beta", "rho"))
-    return Settings(family, alpha, beta, rho), criterion
+    return HeadSettings(family, alpha, beta, rho), criterion
 
 
 def check_plain_sums(sections: Section) -> None:

@@ -2,15 +2,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads, open_heads
-from pfl.fedhip.selection.candidates import Family, Settings, candidates
+from pfl.fedhip.selection.candidates import HeadSettings, candidates
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_heads_come_back_as_float32_with_their_choice(tmp_path_factory, clients, m, d, seed):
     rng = np.random.default_rng(seed)
     local, own = rng.normal(size=(2, clients, m, d))
-    every = candidates(Settings(Family.AUTO, None, None, None), rng.uniform(1e-3, 1e3))
+    every = candidates(HeadSettings(Family.AUTO, None, None, None), rng.uniform(1e-3, 1e3))
     chosen = rng.integers(0, len(every), (clients, 2))
     losses = rng.uniform(size=(clients, len(every)))
     losses[:, 0] = np.nan

@@ -12,7 +12,7 @@ from jaxtyping import Int, Int16
 
 from pfl.artifacts.provenance import check_origin
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Deal
+from pfl.data.samples.clients import Assignment
 from pfl.data.samples.index import Index
 from pfl.errors import InputError
 
@@ -36,7 +36,7 @@ class ClientSamples:
 
 
 def by_client(
-    features: Features, index: Index, held: Deal, budget: int = BUDGET_BYTES
+    features: Features, index: Index, held: Assignment, budget: int = BUDGET_BYTES
 ) -> Iterator[ClientSamples]:
     """Yield the samples of every client, in ascending order of clients.
 
@@ -50,13 +50,13 @@ def by_client(
     for first, last in _spans(held.offset, limit):
         start = held.offset[first]
         samples = held.sample[start : held.offset[last]]
-        rows, labels = gather(features, index.images_of(samples)), index.label[samples]
+        rows, labels = rows_of(features, index.images_of(samples)), index.label[samples]
         for client in range(first, last):
             own = slice(held.offset[client] - start, held.offset[client + 1] - start)
             yield ClientSamples(client, rows[own], labels[own])
 
 
-def check_same_run(features: Features, index: Index, held: Deal) -> None:
+def check_same_run(features: Features, index: Index, held: Assignment) -> None:
     """Refuse features, an index and clients that do not go together.
 
     Raises:
@@ -83,7 +83,7 @@ def _spans(offset: Int[np.ndarray, " clients_plus_1"], limit: int) -> Iterator[t
         first = last
 
 
-def gather(features: Features, images: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
+def rows_of(features: Features, images: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
     """Rows of the given images, in the given order; an image may come more than once."""
     order = np.argsort(images, kind="stable")
     ascending = images[order]

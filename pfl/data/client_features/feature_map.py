@@ -26,7 +26,7 @@ FACT = "feature-project"  # recorded by all that records a view
 
 
 @dataclass(frozen=True)
-class View:
+class FeatureMap:
     """What the user set.
 
     Attributes:
@@ -52,7 +52,7 @@ class View:
         }
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> "View":
+    def of(cls, facts: Mapping[str, Any]) -> "FeatureMap":
         """The view that the attributes of an artifact record."""
         project, lift, seed = (
             int(facts.get(f"feature-{name}", 0)) for name in ("project", "lift", "seed")
@@ -77,7 +77,7 @@ class View:
         return tuple(made)
 
 
-def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
+def check_feature_map(product: str, recorded: Mapping[str, Any], actual: FeatureMap) -> None:
     """Refuse what was made of features seen otherwise, which may even have the same shape.
 
     Args:
@@ -88,7 +88,7 @@ def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
     Raises:
         InputError: it was.
     """
-    if FACT in recorded and View.of(recorded) != actual:
+    if FACT in recorded and FeatureMap.of(recorded) != actual:
         raise InputError(
             f"The {product} were made of features with other settings of the section features: "
             "run `dvc repro`, which makes them anew, or give the same settings."
@@ -96,7 +96,7 @@ def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
 
 
 @contextmanager
-def open_view(path: Path, view: View) -> Iterator[Features]:
+def open_mapped_features(path: Path, view: FeatureMap) -> Iterator[Features]:
     """Open ``features.h5`` to be read through a view; tells at the end what the view cut off.
 
     Raises:

@@ -1,4 +1,4 @@
-"""From samples and a deal to what each client trains with and everybody is tested with."""
+"""From samples and who holds them to what each client trains with and everybody is tested with."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -6,7 +6,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from threadpoolctl import threadpool_limits
 
-from pfl.flower.client.fedhip import SENT, features_hello, personalize, site_moments
+from pfl.flower.client.fedhip import SENT, features_hello, make_heads, site_moments
 from pfl.flower.client.site import Site, site_of
 from pfl.flower.messages.hello import hello_record
 from pfl.flower.messages.records import moments_record
@@ -39,7 +39,7 @@ def moments(message: Message, context: Context) -> Message:
 @app.evaluate("heads")
 def heads(message: Message, context: Context) -> Message:
     """FedHiP, phase 3."""
-    return _answer(message, context, personalize)
+    return _answer(message, context, make_heads)
 
 
 # Without PyTorch and cryptography where they are not needed: their import takes seconds, and Flower

@@ -20,10 +20,10 @@ from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
 from pfl.flower.messages.records import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
 from pfl.privacy.secure_aggregation import server
-from pfl.privacy.secure_aggregation.messages import Advert, Answer, Letters, Masked
+from pfl.privacy.secure_aggregation.messages import Advert, Letters, Masked, Shares
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 
-Said = TypeVar("Said", Advert, Letters, Answer)
+Said = TypeVar("Said", Advert, Letters, Shares)
 
 
 def secure_total(
@@ -53,7 +53,7 @@ def secure_total(
 
     uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
     collected, questions = server.collect(delivered, uploads)
-    answers = _said(net, _to(nodes, questions), REVEAL, Answer)
+    answers = _said(net, _to(nodes, questions), REVEAL, Shares)
     total = from_vector(server.finish(collected, answers), zero)
     check_range(total)
     return total, sorted(collected.present)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Int16, Int64
 
-from pfl.data.client_features.by_client import ClientSamples, by_client, gather
+from pfl.data.client_features.by_client import ClientSamples, by_client, rows_of
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Deal
+from pfl.data.samples.clients import Assignment
 from pfl.data.samples.index import Index
 from pfl.privacy.leakage.attack import Findings, Intercepted, attack
 from pfl.privacy.leakage.modular import residues, times
@@ -70,7 +70,7 @@ class Exposure:
 def survey(
     features: Features,
     index: Index,
-    held: Deal,
+    held: Assignment,
     uploads: Iterable[Intercepted],
     rng: np.random.Generator,
     workers: int,
@@ -89,7 +89,7 @@ def survey(
         InputError: the inputs belong to different runs.
     """
     pool = np.arange(0, len(features), max(1, len(features) // POOL))
-    pooled = gather(features, pool)
+    pooled = rows_of(features, pool)
 
     def work(
         task: tuple[ClientSamples, Intercepted, np.random.Generator],
