@@ -43,13 +43,13 @@ def leakage(
     """Run the attacks on every client's upload and on their sum, and compare with the truth."""
     seen = feature_map(project, lift, norm, seed)
     keep_memory()
-    samples, dealt = read_index(index), read_clients(clients_file)
-    held = dealt.train
+    samples, clients_held = read_index(index), read_clients(clients_file)
+    held = clients_held.train
     # The findings do not depend on these numbers, so their seed is no parameter.
     rng = np.random.default_rng(0)
     with open_mapped_features(features, seen) as source, open_uploads(uploads) as sent:
         check_origin("uploads", sent.features_sha256, "features", source.sha256)
-        check_origin("uploads", sent.clients_sha256, "clients", dealt.sha256)
+        check_origin("uploads", sent.clients_sha256, "clients", clients_held.sha256)
         check_feature_map("uploads", sent.view, seen)
         summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
         each = progress(intercept(sent), sent.clients, "clients", "leakage")
@@ -57,8 +57,8 @@ def leakage(
         everybody = together(held, samples)
         (of_sum,) = survey(source, samples, everybody, [without_counts(summed)], rng, 1)
         width = source.m
-    told = json.dumps(metrics(clients, of_sum), indent=2, allow_nan=False)
-    write_text(report / "metrics.json", told + "\n")
+    text = json.dumps(metrics(clients, of_sum), indent=2, allow_nan=False)
+    write_text(report / "metrics.json", text + "\n")
     write_text(report / "per_client.csv", table(clients, of_sum))
     write_text(report / "leakage.md", words(clients, of_sum, width))
     draw_exposure(report / "leakage.png", clients, of_sum, width)

@@ -81,12 +81,9 @@ def personalize(
 
         chosen = in_order(work, by_client(source, samples, held), cores())
         with create_heads(out, shape, alternatives.candidates, seen.facts | facts, made) as heads:
-            for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
-                if one is None:
-                    heads.add_nothing(client)
-                    continue
-                choices = (one.local_choice, one.choice)
-                heads.add(client, one.local, one.personalized, choices, one.losses)
+            shown = progress(chosen, held.clients, "clients", "personalize")
+            for client, own_heads in enumerate(shown):
+                heads.add(client, own_heads)
 
 
 if __name__ == "__main__":

@@ -47,15 +47,9 @@ def accuracy_curves(
     stayed: Bool[np.ndarray, " clients"],
     threads: int = 1,
 ) -> AccuracyCurves:
-    """Measure up to ``MOST`` clients that stayed and have test samples.
+    """Measure up to ``MOST`` clients that ``stayed`` in the server's sums and have test samples.
 
-    Args:
-        index: labels.
-        clients: who holds what.
-        features: all features.
-        knowledge: what the server sent.
-        stayed: whose samples are in the server's sums.
-        threads: clients at work at the same time; does not change the result.
+    How many ``threads`` are at work does not change the result.
     """
     tested = np.flatnonzero(stayed & (clients.test.sizes > 0))
     shown = tested[np.linspace(0, len(tested) - 1, min(MOST, len(tested))).astype(int)]

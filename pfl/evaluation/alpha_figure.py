@@ -23,14 +23,8 @@ def draw_curves(
     """Draw mean test accuracy against each family's parameter, and each client at its choice.
 
     One panel a family. The curve is the mean over the clients of ``curves`` if all had this value;
-    dashed lines are the means of what they have, each kind of head; points are the clients that
-    chose this family.
-
-    Args:
-        path: the PNG file.
-        curves: accuracy along each parameter.
-        chosen: what every client's personalized head is, None where the client left.
-        own: accuracy of every client's heads, by the kind of head.
+    dashed lines are the means of what they have, by the kind of head; points are the clients that
+    chose this family. ``chosen`` is None where a client left; ``own`` is accuracy by kind of head.
     """
 
     def content(figure: Figure) -> None:

@@ -64,12 +64,12 @@ def factor(
     """
     if not ridge > 0:
         raise InputError(f"The ridge {name} is {ridge:g} but must be positive: set {name} above 0.")
-    shifted = np.array(matrix, order="F")
-    shifted[np.diag_indices_from(shifted)] += ridge
     lost = (
         f"The ridge {name} = {ridge:g} is lost in float64 beside this Gram matrix: set {name} to "
     )
-    return definite(shifted, lambda norm: remedy or f"{lost}{10 * WORST * norm:.1g} or more.")
+    return definite(
+        ridged(matrix, ridge), lambda norm: remedy or f"{lost}{10 * WORST * norm:.1g} or more."
+    )
 
 
 def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -> Factor:
@@ -84,27 +84,34 @@ def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -
     """
     norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
     try:
-        found = cholesky(matrix)
+        result = cholesky(matrix)
     except np.linalg.LinAlgError:
-        found = None
-    if found is None or not _reciprocal_condition(found, norm) >= WORST:
+        result = None
+    if result is None or not _reciprocal_condition(result, norm) >= WORST:
         raise InputError(remedy(norm))
-    return found
+    return result
 
 
-def _reciprocal_condition(found: Factor, norm: float) -> float:
+def _reciprocal_condition(chol: Factor, norm: float) -> float:
     """LAPACK's estimate of 1/(‖A‖₁‖A⁻¹‖₁) from A's factor and ‖A‖₁, in O(m²); NaN if not finite."""
     if not np.isfinite(norm):
         return np.nan
-    if norm == 0.0 or len(found.lower) == 0:
+    if norm == 0.0 or len(chol.lower) == 0:
         return 1.0
-    rcond, _ = scipy.linalg.lapack.dpocon(found.lower, norm, uplo="L")
+    rcond, _ = scipy.linalg.lapack.dpocon(chol.lower, norm, uplo="L")
     return float(rcond)
 
 
 def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
     """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
     return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+def ridged(matrix: Float[np.ndarray, "m m"], ridge: float) -> Float[np.ndarray, "m m"]:
+    """A + ridge·I, in a copy."""
+    shifted = np.array(matrix, order="F")
+    shifted[np.diag_indices_from(shifted)] += ridge
+    return shifted
 
 
 @dataclass(frozen=True)

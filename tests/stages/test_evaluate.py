@@ -14,6 +14,7 @@ from pfl.errors import InputError
 from pfl.evaluation import heads
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.heads import create_heads
+from pfl.fedhip.selection.choice import Chosen
 from stages.evaluate import evaluate
 from tests.synthetic import PLAIN, write_federation
 
@@ -36,10 +37,8 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING, left=()):
         for client in range(clients):
             drawn = rng.standard_normal((2, WIDTH, CLASSES))
             losses = rng.uniform(size=len(CANDIDATES))
-            if client in left:
-                heads.add_nothing(client)
-            else:
-                heads.add(client, *drawn, (3, client % 4), losses)
+            chosen = Chosen(*drawn, 3, client % 4, losses)
+            heads.add(client, None if client in left else chosen)
 
 
 def run(folder):

@@ -18,7 +18,7 @@ FLOAT64 = 2.0**-40  # and of one in float64: 4,096 ε, where a Cholesky solution
 def backward_error(equations: NormalEquations, head: Float[np.ndarray, "m d"]) -> float:
     """Return max over classes c of ‖C w_c − r_c‖ / (‖C‖ (‖w_c‖ + ‖g_c‖) + ‖r_c‖).
 
-    ‖C‖ is that of Frobenius, and g_c the start, zero for global and local heads. With g_c = 0
+    ‖C‖ is that of Frobenius, and g_c the start, zero where there is none. With g_c = 0
     it is the smallest relative change of C and r_c that makes w_c exact [Rigal & Gaches 1967], up
     to the norm, and does not depend on the scale of features or of a class.
 
@@ -32,7 +32,9 @@ def backward_error(equations: NormalEquations, head: Float[np.ndarray, "m d"]) -
     """
     matrix, right, start = equations
     left = np.linalg.norm(matrix @ head - right, axis=0)
-    size = np.linalg.norm(head, axis=0) + np.linalg.norm(start, axis=0)
+    size = np.linalg.norm(head, axis=0)
+    if start is not None:
+        size = size + np.linalg.norm(start, axis=0)
     scale = np.linalg.norm(matrix) * size + np.linalg.norm(right, axis=0)
     return float(np.max(np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)))
 

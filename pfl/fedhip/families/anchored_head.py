@@ -10,21 +10,12 @@ head becomes G, as ρ → 0 least squares on the own samples (of those, the near
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.fedhip.closed_form import Knowledge, one_hot
+from pfl.fedhip.closed_form import one_hot
 from pfl.fedhip.families.client_problem import GlobalFit
-from pfl.fedhip.families.family import (
-    Curve,
-    HeadFamily,
-    NormalEquations,
-    Parameters,
-    Residuals,
-    ridge_grid,
-    ridged,
-)
+from pfl.fedhip.families.family import Curve, HeadFamily, NormalEquations, Residuals, ridge_grid
 from pfl.fedhip.families.global_head import global_residuals
-from pfl.fedhip.moments import Moments
 from pfl.ridge.leave_one_out import left_out
-from pfl.ridge.linalg import ridge_fit
+from pfl.ridge.linalg import ridge_fit, ridged
 from pfl.ridge.smoother import Smoother
 
 
@@ -36,13 +27,8 @@ def anchored_head(
 ) -> Float[np.ndarray, "m d"]:
     """P_k = G + (F_kᵀF_k + ρI)⁻¹ F_kᵀ (Y_k − F_k G).
 
-    With no samples it is G. G depends on sums only, so Theorem 3 holds for P_k as it does for (14).
-
-    Args:
-        anchor: G.
-        features: F_k, the client's own training features.
-        labels: their classes.
-        rho: ρ > 0, in the units of squared features.
+    With no samples it is the anchor G. That depends on sums only, so Theorem 3 holds for P_k as it
+    does for (14). ρ > 0 has the unit of squared features.
 
     Raises:
         InputError: ρ is not positive, or lost beside F_kᵀF_k in float64.
@@ -77,14 +63,6 @@ def anchored_path(own: Smoother, fit: GlobalFit) -> Residuals:
     return residuals
 
 
-def anchored_normal_equations(
-    parameters: Parameters, own: Moments, server: Knowledge
-) -> NormalEquations:
-    """C, R and G."""
-    right = own.cross_matrix() + parameters.rho * server.head
-    return NormalEquations(ridged(own.gram_matrix(), parameters.rho), right, server.head)
-
-
 ANCHORED_HEAD = HeadFamily(
     head=lambda one, server, features, labels: anchored_head(
         server.head, features, labels, one.rho
@@ -92,7 +70,9 @@ ANCHORED_HEAD = HeadFamily(
     leave_one_out=lambda problem, _: anchored_path(
         problem.own_fit, problem.global_fit(problem.beta)
     ),
-    normal_equations=anchored_normal_equations,
+    normal_equations=lambda one, own, server: NormalEquations(
+        ridged(own.gram_matrix(), one.rho), own.cross_matrix() + one.rho * server.head, server.head
+    ),
     locality=1,
     grids={"rho": ridge_grid},
     curve=Curve(

@@ -11,18 +11,10 @@ from jaxtyping import Float, Int
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import Knowledge, one_hot
 from pfl.fedhip.families.client_problem import GlobalFit
-from pfl.fedhip.families.family import (
-    Curve,
-    HeadFamily,
-    NormalEquations,
-    Parameters,
-    Residuals,
-    ridged,
-)
-from pfl.fedhip.moments import Moments
+from pfl.fedhip.families.family import Curve, HeadFamily, NormalEquations, Residuals
 from pfl.ridge.grid import decades
 from pfl.ridge.leave_one_out import left_out
-from pfl.ridge.linalg import factor, syrk
+from pfl.ridge.linalg import factor, ridged, syrk
 from pfl.ridge.smoother import ROUNDED, smoother
 
 # Grids in values per factor of ten, β's relative to the mean squared length of features.
@@ -38,11 +30,7 @@ def personalized_head(
 ) -> Float[np.ndarray, "m d"]:
     """P_k = (A + α F_kᵀF_k)⁻¹ (B + α F_kᵀY_k), equation (14), by the cheaper of two equal routes.
 
-    Args:
-        knowledge: what the server sent.
-        features: F_k, the client's own training features.
-        labels: their classes.
-        alpha: weight α ≥ 0 of the client's own samples; 0 gives the global head.
+    The weight α ≥ 0 is that of the client's own samples; 0 gives the global head.
 
     Raises:
         InputError: α is so large that float64 cannot solve the system.
@@ -129,13 +117,6 @@ def path_of_equation_14(fit: GlobalFit) -> Residuals:
     return residuals
 
 
-def normal_equations_14(parameters: Parameters, own: Moments, server: Knowledge) -> NormalEquations:
-    """C, R and G."""
-    matrix = ridged(server.gram + parameters.alpha * own.gram_matrix(), parameters.beta)
-    right = server.cross + parameters.alpha * own.cross_matrix()
-    return NormalEquations(matrix, right, server.head)
-
-
 def _beta_grid(scale: float) -> list[float]:
     lowest, highest, steps = BETAS
     return decades(lowest * scale, highest * scale, steps)[::-1]
@@ -146,7 +127,11 @@ EQUATION_14 = HeadFamily(
         knowledge, features, labels, one.alpha
     ),
     leave_one_out=lambda problem, first: path_of_equation_14(problem.global_fit(first.beta)),
-    normal_equations=normal_equations_14,
+    normal_equations=lambda one, own, server: NormalEquations(
+        ridged(server.gram + one.alpha * own.gram_matrix(), one.beta),
+        server.cross + one.alpha * own.cross_matrix(),
+        server.head,
+    ),
     locality=2,
     grids={"alpha": lambda scale: decades(*ALPHAS), "beta": _beta_grid},
     pooled_beta=True,

@@ -32,11 +32,11 @@ class Parameters:
 
 
 class NormalEquations(NamedTuple):
-    """C W = R, and the head G that W is computed from as G plus a correction, if so, else zero."""
+    """C W = R, and the head G of which W is computed by adding a correction, where it is."""
 
     matrix: Float[np.ndarray, "m m"]
     right: Float[np.ndarray, "m d"]
-    start: Float[np.ndarray, "m d"]
+    start: Float[np.ndarray, "m d"] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,3 @@ def ridge_grid(scale: float) -> list[float]:
     """Values of ρ, and of a local head's β, descending."""
     lowest, highest, steps = RIDGES
     return decades(lowest * scale, highest * scale, steps)[::-1]
-
-
-def ridged(matrix: Float[np.ndarray, "m m"], ridge: float) -> Float[np.ndarray, "m m"]:
-    """A + ridge·I, in a copy."""
-    result = matrix.copy()
-    result[np.diag_indices_from(result)] += ridge
-    return result

@@ -8,8 +8,9 @@ from jaxtyping import Float
 
 from pfl.fedhip.closed_form import Knowledge
 from pfl.fedhip.families.client_problem import ClientProblem, GlobalFit
-from pfl.fedhip.families.family import HeadFamily, NormalEquations, Residuals, ridged
+from pfl.fedhip.families.family import HeadFamily, NormalEquations, Residuals
 from pfl.ridge.leave_one_out import left_out
+from pfl.ridge.linalg import ridged
 from pfl.ridge.smoother import ROUNDED
 
 
@@ -19,9 +20,8 @@ def global_residuals(fit: GlobalFit) -> Float[np.ndarray, "n d"]:
 
 
 def global_normal_equations(server: Knowledge) -> NormalEquations:
-    """C, R and no start."""
-    matrix = ridged(server.gram, server.beta)
-    return NormalEquations(matrix, server.cross, np.zeros_like(server.cross))
+    """C and R."""
+    return NormalEquations(ridged(server.gram, server.beta), server.cross)
 
 
 def _leave_one_out(problem: ClientProblem) -> Residuals:

@@ -7,17 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pfl.fedhip.closed_form import one_hot
-from pfl.fedhip.families.family import (
-    HeadFamily,
-    NormalEquations,
-    Parameters,
-    Residuals,
-    ridge_grid,
-    ridged,
-)
-from pfl.fedhip.moments import Moments
+from pfl.fedhip.families.family import HeadFamily, NormalEquations, Residuals, ridge_grid
 from pfl.ridge.leave_one_out import left_out
-from pfl.ridge.linalg import ridge_fit
+from pfl.ridge.linalg import ridge_fit, ridged
 from pfl.ridge.smoother import Smoother
 
 
@@ -43,19 +35,14 @@ def local_path(fit: Smoother, targets: Float[np.ndarray, "n d"]) -> Residuals:
     return residuals
 
 
-def local_normal_equations(parameters: Parameters, own: Moments) -> NormalEquations:
-    """C, R and no start."""
-    cross = own.cross_matrix()
-    matrix = ridged(own.gram_matrix(), parameters.beta)
-    return NormalEquations(matrix, cross, np.zeros_like(cross))
-
-
 LOCAL_HEAD = HeadFamily(
     head=lambda one, server, features, labels: local_head(
         features, labels, server.head.shape[1], one.beta
     ),
     leave_one_out=lambda problem, _: local_path(problem.own_fit, problem.targets),
-    normal_equations=lambda one, own, _: local_normal_equations(one, own),
+    normal_equations=lambda one, own, _: NormalEquations(
+        ridged(own.gram_matrix(), one.beta), own.cross_matrix()
+    ),
     locality=3,
     grids={"beta": ridge_grid},
 )

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from pfl.fedhip.families.anchored_head import ANCHORED_HEAD
 from pfl.fedhip.families.equation_14 import EQUATION_14
@@ -26,7 +25,7 @@ class Family(StrEnum):
     GLOBAL = "global", GLOBAL_HEAD
     AUTO = "auto"
 
-    def __new__(cls, name: str, definition: HeadFamily | None = None) -> Self:
+    def __new__(cls, name: str, definition: HeadFamily | None = None) -> "Family":
         """A member whose value is its name."""
         family = str.__new__(cls, name)
         family._value_ = name

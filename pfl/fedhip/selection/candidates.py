@@ -33,9 +33,8 @@ def candidates(settings: HeadSettings, scale: float) -> tuple[Candidate, ...]:
     than ``settings.family`` are left out, but not the global head, which a client without samples
     falls back on, nor the local heads, which serve as the baseline.
 
-    Args:
-        settings: a parameter with a value has that value only.
-        scale: mean squared length of a sample's features, above 0.
+    A parameter that ``settings`` give has that value only. ``scale`` is the mean squared length of
+    a sample's features, above 0.
     """
     wanted = {*ALWAYS, *(FAMILIES if settings.family is Family.AUTO else [settings.family])}
     result: list[Candidate] = []

@@ -7,7 +7,7 @@ Phases 1 and 3 of arXiv 2508.04470, computed by the functions that the pipeline'
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def make_heads(site: Site, content: RecordDict) -> RecordDict:
     """Phase 3: make the heads, keep them, and answer with counts only."""
     features = site_features(site)
     alternatives = _alternatives(
-        _Received(content), features.m, len(site.index.classes), features.step
+        _Received.of(content), features.m, len(site.index.classes), features.step
     )
     rows, labels = site.samples(features, site.held.train)
     chosen = choose(alternatives, dequantize(rows, features.step), labels)
@@ -127,30 +127,27 @@ def _keep(
     facts = {name: str(value) for name, value in _section(content).items()}
     facts["classes"] = json.dumps(site.index.classes)
     with create_heads(path, shape, alternatives.candidates, facts) as heads:
-        choices = (chosen.local_choice, chosen.choice)
-        heads.add(0, chosen.local, chosen.personalized, choices, chosen.losses)
+        heads.add(0, chosen)
 
 
 def _section(content: RecordDict) -> Mapping[str, object]:
     return read_json(content.config_records[SETTINGS]["personalize"])
 
 
+@dataclass(frozen=True)
 class _Received:
     """The server's answer, equal to another one with the same content."""
 
-    def __init__(self, content: RecordDict) -> None:
-        self.content = content
+    digest: bytes
+    content: RecordDict = field(compare=False)
+
+    @classmethod
+    def of(cls, content: RecordDict) -> "_Received":
         settings = content.config_records[SETTINGS]
         parts = [repr(sorted(settings.items())).encode()]
         records: list[ArrayRecord] = [content.array_records[name] for name in (SUMS, HEAD)]
         parts += [array.data for record in records for array in record.values()]
-        self.digest = hashlib.sha256(b"".join(parts)).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Received) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return cls(hashlib.sha256(b"".join(parts)).digest(), content)
 
 
 # The virtual clients of a simulation share one decomposition, as the pipeline's do.
