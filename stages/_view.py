@@ -20,5 +20,5 @@ Seed = Annotated[int, typer.Option(help="Of projection and lift.", min=0, max=LA
 
 
 def feature_map(project: int, lift: int, norm: str, seed: int) -> FeatureMap:
-    """The view that the flags describe."""
+    """The map that the flags describe."""
     return FeatureMap(project, lift, number_or_auto(norm, "--norm", word="none"), seed)

@@ -30,15 +30,15 @@ class Factor:
 
     def half_solve(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
         """L⁻¹ R; with R = Fᵀ its Gram is F A⁻¹ Fᵀ."""
-        return self._triangular(right, transposed=False)
+        return self._triangular(right, transposed=0)
 
     def half_solve_transposed(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
         """L⁻ᵀ R, the other half: A⁻¹ R = L⁻ᵀ (L⁻¹ R)."""
-        return self._triangular(right, transposed=True)
+        return self._triangular(right, transposed=1)
 
-    def _triangular(self, right: np.ndarray, transposed: bool) -> np.ndarray:
+    def _triangular(self, right: np.ndarray, transposed: int) -> np.ndarray:
         solution: np.ndarray = scipy.linalg.solve_triangular(
-            self.lower, right, lower=True, trans=int(transposed), check_finite=False
+            self.lower, right, lower=True, trans=transposed, check_finite=False
         )
         return solution
 
@@ -53,14 +53,9 @@ def factor(
     with an estimated reciprocal condition number below ``WORST`` is refused rather than solved
     wrongly.
 
-    Args:
-        matrix: A.
-        ridge: the ridge.
-        name: what the user calls it.
-        remedy: what to say when it is lost; by default, to raise the ridge and how far.
-
     Raises:
-        InputError: the ridge is not positive, or lost beside A.
+        InputError: the ridge, by the ``name`` that the user has for it, is not positive, or lost
+            beside A; ``remedy`` in place of the advice to raise it.
     """
     if not ridge > 0:
         raise InputError(f"The ridge {name} is {ridge:g} but must be positive: set {name} above 0.")
@@ -75,12 +70,9 @@ def factor(
 def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -> Factor:
     """Cholesky factor of A, symmetric positive definite and not too close to a singular one.
 
-    Args:
-        matrix: A.
-        remedy: what to say when it is neither, given ‖A‖₁.
-
     Raises:
-        InputError: A is indefinite, or its estimated reciprocal condition number below ``WORST``.
+        InputError: A is indefinite, or its estimated reciprocal condition number below ``WORST``;
+            with what ``remedy`` says, given ‖A‖₁.
     """
     norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
     try:

@@ -22,7 +22,7 @@ from pfl.data.features.features import Features, open_features
 from pfl.errors import InputError
 
 log = logging.getLogger("pfl")
-FACT = "feature-project"  # recorded by all that records a view
+FACT = "feature-project"  # recorded by all that records a map
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FeatureMap:
 
     @property
     def facts(self) -> dict[str, Attribute]:
-        """What artifacts made from this view record of it; a norm of 0 stands for none."""
+        """What artifacts made through this map record of it; a norm of 0 stands for none."""
         return {
             "feature-project": self.project,
             "feature-lift": self.lift,
@@ -53,7 +53,7 @@ class FeatureMap:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> "FeatureMap":
-        """The view that the attributes of an artifact record."""
+        """The map that the attributes of an artifact record."""
         project, lift, seed = (
             int(facts.get(f"feature-{name}", 0)) for name in ("project", "lift", "seed")
         )
@@ -78,15 +78,12 @@ class FeatureMap:
 
 
 def check_feature_map(product: str, recorded: Mapping[str, Any], actual: FeatureMap) -> None:
-    """Refuse what was made of features seen otherwise, which may even have the same shape.
+    """Refuse a product of features through another map, which may even have the same shape.
 
-    Args:
-        product: what to call it in a message.
-        recorded: its attributes; nothing is checked where they tell of no view.
-        actual: the view at hand.
+    Nothing is checked where its recorded attributes tell of no map.
 
     Raises:
-        InputError: it was.
+        InputError: it is one.
     """
     if FACT in recorded and FeatureMap.of(recorded) != actual:
         raise InputError(
@@ -96,15 +93,15 @@ def check_feature_map(product: str, recorded: Mapping[str, Any], actual: Feature
 
 
 @contextmanager
-def open_mapped_features(path: Path, view: FeatureMap) -> Iterator[Features]:
-    """Open ``features.h5`` to be read through a view; tells at the end what the view cut off.
+def open_mapped_features(path: Path, feature_map: FeatureMap) -> Iterator[Features]:
+    """Open ``features.h5`` to be read through a map; tells at the end what the map cut off.
 
     Raises:
-        InputError: the file is missing, damaged or of another kind, or the view impossible.
+        InputError: the file is missing, damaged or of another kind, or the map impossible.
     """
     with open_features(path) as plain:
         features, saturated, shortened = plain, _Count(), _Count()
-        for made in view.maps(plain.m, plain.step):
+        for made in feature_map.maps(plain.m, plain.step):
             features = _mapped(features, made, shortened if isinstance(made, Clip) else saturated)
         yield features
     if saturated.number:
@@ -112,8 +109,10 @@ def open_mapped_features(path: Path, view: FeatureMap) -> Iterator[Features]:
             "%d values of the mapped features exceed the fixed-point range and were clipped: set "
             "extract.feature-range higher to avoid it.", saturated.number,
         )  # fmt: skip
-    if view.norm is not None:
-        log.info("%d feature rows were longer than %g and clipped.", shortened.number, view.norm)
+    if feature_map.norm is not None:
+        log.info(
+            "%d feature rows were longer than %g and clipped.", shortened.number, feature_map.norm
+        )
 
 
 @dataclass

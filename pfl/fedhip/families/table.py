@@ -1,4 +1,7 @@
-"""The table of all families of heads; a new one is a module beside this one and a line here."""
+"""The table of all families of heads; a new one is a module beside this one and a line here.
+
+If it has a parameter of its own, that is a field of ``Parameters`` and ``HeadSettings``, too.
+"""
 
 import math
 from dataclasses import dataclass

@@ -7,10 +7,8 @@ from pfl.cli.verification.normal_equations import FLOAT32, FLOAT64, allowed, bac
 from pfl.data.features.fixed_point import dequantize
 from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.families.anchored_head import anchored_head
-from pfl.fedhip.families.equation_14 import personalized_head
 from pfl.fedhip.families.family import NormalEquations
 from pfl.fedhip.families.global_head import global_normal_equations
-from pfl.fedhip.families.local_head import local_head
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import moments
 
@@ -36,12 +34,7 @@ def made(one, seed, samples):
     total = sums + moments(*others, CLASSES, STEP)
     server = aggregate(total, 0.5)
     features, labels = dequantize(own[0], STEP), own[1]
-    head = {
-        Family.FEDHIP: lambda: personalized_head(server, features, labels, one.alpha),
-        Family.ANCHORED: lambda: anchored_head(server.head, features, labels, one.rho),
-        Family.LOCAL: lambda: local_head(features, labels, CLASSES, one.beta),
-        Family.GLOBAL: lambda: server.head,
-    }[one.family]()
+    head = one.family.definition.head(one, server, features, labels)
     return sums, server, head
 
 
