@@ -57,6 +57,12 @@ def aggregate(total: Moments, beta: float) -> Knowledge:
     return _knowledge(total.gram_matrix(), total.cross_matrix(), beta)
 
 
+def received(total: Moments, head: Float[np.ndarray, "m d"], beta: float) -> Knowledge:
+    """What a client makes of the sums, G and β that it was sent; G is not solved for again."""
+    gram = total.gram_matrix()
+    return Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
+
+
 def with_beta(knowledge: Knowledge, beta: float) -> Knowledge:
     """What the same sums give at another β; at the same β the same object."""
     if beta == knowledge.beta:

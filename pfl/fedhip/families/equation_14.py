@@ -59,8 +59,8 @@ def _refit_head(
 ) -> Float[np.ndarray, "m d"]:
     """Equation (14) as it stands: one Cholesky factorization of the (m, m) system."""
     gram = knowledge.gram + alpha * syrk(features)
-    ridged = factor(gram, knowledge.beta, remedy=_lower(alpha, knowledge.beta))
-    return ridged.solve(knowledge.cross + alpha * (features.T @ targets))
+    system = factor(gram, knowledge.beta, remedy=_lower(alpha, knowledge.beta))
+    return system.solve(knowledge.cross + alpha * (features.T @ targets))
 
 
 def _update_head(
@@ -80,8 +80,8 @@ def _update_head(
     """
     whitened = knowledge.factor.half_solve(features.T)
     residuals = targets - features @ knowledge.head
-    ridged = factor(alpha * syrk(whitened), 1.0, remedy=_lower(alpha, knowledge.beta))
-    weights = ridged.solve(residuals)
+    system = factor(alpha * syrk(whitened), 1.0, remedy=_lower(alpha, knowledge.beta))
+    weights = system.solve(residuals)
     return knowledge.head + alpha * knowledge.factor.half_solve_transposed(whitened @ weights)
 
 

@@ -26,7 +26,7 @@ class Alternatives:
         local: numbers of those that L_k may be, ascending.
         criterion: what leave-one-out makes small.
         server: the server's answer at its own β.
-        at: the same sums at each other β that candidates take for them.
+        at: the same sums at each β that a candidate has in place of the server's.
         path: the spectrum of the sums.
     """
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int, Int16
 from pfl.data.features.fixed_point import dequantize
 from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, LOCAL, PERSONALIZED
 from pfl.evaluation.scoring import score_shared
-from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.closed_form import received
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.moments import Moments, moments
 from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_choice
@@ -26,7 +26,6 @@ from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.records import array_record, arrays_of, moments_of, moments_record
 from pfl.flower.parameters import head_settings, read_json, to_json
-from pfl.ridge.linalg import factor
 
 # Names of the records in messages.
 SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
@@ -152,13 +151,11 @@ class _Received:
 
 # The virtual clients of a simulation share one decomposition, as the pipeline's do.
 @lru_cache(maxsize=1)
-def _alternatives(received: _Received, features: int, classes: int, step: float) -> Alternatives:
+def _alternatives(answer: _Received, features: int, classes: int, step: float) -> Alternatives:
     """What all clients choose from, made ready."""
-    content = received.content
+    content = answer.content
     total = moments_of(content.array_records[SUMS], Moments.zero(features, classes, step))
     head = arrays_of(content.array_records[HEAD])[HEAD]
     beta = float(str(content.config_records[SETTINGS]["beta"]))
-    gram = total.gram_matrix()
-    knowledge = Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
     settings, criterion = head_settings(_section(content))
-    return prepare_choice(total, knowledge, settings, criterion)
+    return prepare_choice(total, received(total, head, beta), settings, criterion)
