@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from pfl.flower.client.fedhip import SENT, features_hello, make_heads, site_moments
 from pfl.flower.client.site import Site, site_of
 from pfl.flower.messages.hello import hello_record
-from pfl.flower.messages.records import moments_record
+from pfl.flower.messages.moments import moments_record
 
 app = ClientApp()
 

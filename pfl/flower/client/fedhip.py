@@ -24,7 +24,7 @@ from pfl.fedhip.moments import Moments, moments
 from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_choice
 from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello
-from pfl.flower.messages.records import array_record, arrays_of, moments_of, moments_record
+from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
 from pfl.flower.parameters import head_settings, read_json, to_json
 
 # Names of the records in messages.

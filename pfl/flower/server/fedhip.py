@@ -15,7 +15,7 @@ from pfl.fedhip.server import write_server
 from pfl.flower.client.fedhip import SENT, ServerAnswer, answer_record, zero_of
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import FEATURES, HEADS, MOMENTS
-from pfl.flower.messages.records import moments_of
+from pfl.flower.messages.moments import moments_of
 from pfl.flower.parameters import (
     RunSettings,
     Section,

@@ -17,7 +17,7 @@ from pfl.flower.client.fedhip import SENT
 from pfl.flower.client.secure import MESSAGE, message_record
 from pfl.flower.messages.codec import decode
 from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
-from pfl.flower.messages.records import ADVICE, arrays_of, check_range
+from pfl.flower.messages.moments import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
 from pfl.privacy.secure_aggregation import server
 from pfl.privacy.secure_aggregation.messages import Advert, Letters, Masked, Shares

@@ -24,7 +24,7 @@ from jaxtyping import UInt64
 
 from pfl.errors import InputError
 from pfl.privacy.secure_aggregation.keys import KEY_BYTES, MASK, SEALING, Entropy, agree, public_key
-from pfl.privacy.secure_aggregation.masks import add_mask, subtract_mask
+from pfl.privacy.secure_aggregation.masks import add_mask, add_pair_mask
 from pfl.privacy.secure_aggregation.messages import (
     Advert,
     Introduction,
@@ -141,10 +141,7 @@ def mask(
     masked = vector.copy()
     add_mask(masked, sharing.secrets.seed)
     for other, seed in seeds.items():
-        if other > me:
-            add_mask(masked, seed)
-        else:
-            subtract_mask(masked, seed)
+        add_pair_mask(masked, seed, me, other)
     sent = Masked(me, masked.astype("<u8", copy=False).tobytes())
     return Waiting(sharing, delivered.sealed), sent
 

@@ -18,7 +18,7 @@ from jaxtyping import UInt64
 from pfl.errors import InputError
 from pfl.privacy.secure_aggregation.client import point
 from pfl.privacy.secure_aggregation.keys import MASK, agree, public_key
-from pfl.privacy.secure_aggregation.masks import add_mask, subtract_mask
+from pfl.privacy.secure_aggregation.masks import add_pair_mask, subtract_mask
 from pfl.privacy.secure_aggregation.messages import (
     Advert,
     Introduction,
@@ -175,10 +175,7 @@ def _remove_pairs(
         )
     senders = collected.delivered.peers(lost) & collected.present
     for sender, seed in agree(mask_key, {v: adverts[v].mask_key for v in senders}, MASK).items():
-        if lost > sender:
-            subtract_mask(total, seed)
-        else:
-            add_mask(total, seed)
+        add_pair_mask(total, seed, lost, sender)  # the opposite of what the sender added
 
 
 def _check_enough(introduced: Introduced, of: Iterable[int], among: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""What goes over the wire, as Flower's records, and the checks of what came.
+"""What FedHiP's clients send and get, as Flower's records, and the checks of what came.
 
 Integers travel in the smallest type that holds them all, as in ``uploads.h5``; of a client's class
 sums only the classes that it has. Whoever receives checks types, shapes and ranges: a message that
