@@ -17,12 +17,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.synthetic import STEP, samples
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import Knowledge, aggregate, local_head, personalized_head
+from pfl.fedhip.closed_form import Knowledge, aggregate
+from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.equation_14 import personalized_head
+from pfl.fedhip.families.local_head import local_head
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import moments
-from pfl.fedhip.selection.candidates import Candidate, Family
 from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import Own, losses
+from pfl.fedhip.selection.losses import losses
 from pfl.ridge.gcv import GlobalPath, global_path
 from pfl.ridge.grid import decades
 
@@ -67,7 +70,7 @@ class Client:
 
     def path(self, every: Sequence[Candidate]) -> None:
         """Find the leave-one-out loss of all heads."""
-        own = Own(self.shared, BETA, self.features, self.labels)
+        own = ClientProblem(self.shared, BETA, self.features, self.labels)
         losses(own, every, range(len(every)), Criterion.MARGIN)
 
 

@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 
 from experiments.data import read_samples
 from pfl.artifacts.figure import COLORS, draw
-from pfl.data.client_features.by_client import gather
+from pfl.data.client_features.by_client import rows_of
 from pfl.data.features.features import open_features
 from pfl.data.samples.clients import Clients
 from pfl.data.samples.index import Index
-from pfl.fedhip.membership import answer, forget
+from pfl.fedhip.membership import forget, solve_sums
 from pfl.fedhip.moments import total
 from pfl.fedhip.uploads import open_uploads
 
@@ -33,7 +33,7 @@ def test_samples(folder: Path, index: Index) -> tuple[np.ndarray, np.ndarray]:
     """Features (any unit) and labels of all test samples."""
     with open_features(folder / "features.h5") as features:
         tested = np.flatnonzero(index.test)
-        rows = gather(features, index.images_of(tested)).astype(np.float32)
+        rows = rows_of(features, index.images_of(tested)).astype(np.float32)
     return rows, index.label[tested]
 
 
@@ -51,7 +51,7 @@ def accuracies(
             if left:
                 sums = forget(sums, [uploads.of(holders[left - 1])])
             if left in marks:
-                hits = (rows @ answer(sums, None).head.astype(np.float32)).argmax(1) == label
+                hits = (rows @ solve_sums(sums, None).head.astype(np.float32)).argmax(1) == label
                 mine = label == wanted
                 share = float(held[holders[:left]].sum() / held.sum())
                 yield share, float(hits[mine].mean()), float(hits[~mine].mean())

@@ -19,15 +19,16 @@ from threadpoolctl import threadpool_limits
 
 from experiments.data import read_samples, summed, tuned
 from pfl.data.client_features.by_client import by_client
-from pfl.data.client_features.feature_map import View, open_view
+from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.features.features import Features
 from pfl.data.features.fixed_point import dequantize
 from pfl.data.samples.clients import Clients
 from pfl.data.samples.index import Index
 from pfl.fedhip.closed_form import Knowledge, aggregate
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import Family, Settings
-from pfl.fedhip.selection.choice import choose, menu
+from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.privacy.differential.gaussian import seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
@@ -72,10 +73,11 @@ def load(features: Features, index: Index, clients: Clients) -> Federation:
 
 def personal(federation: Federation, sums: Moments, knowledge: Knowledge) -> tuple[float, float]:
     """Accuracy of the anchored heads that clients choose, and of their local ones."""
-    offer = menu(sums, knowledge, Settings(Family.ANCHORED, None, None, None), Criterion.MARGIN)
+    settings = HeadSettings(Family.ANCHORED, None, None, None)
+    alternatives = prepare_choice(sums, knowledge, settings, Criterion.MARGIN)
 
     def work(own: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        chosen = choose(offer, own[0].astype(np.float64), own[1])
+        chosen = choose(alternatives, own[0].astype(np.float64), own[1])
         return chosen.personalized, chosen.local
 
     heads = list(in_order(work, federation.train, cores()))
@@ -142,7 +144,9 @@ def main() -> None:
     print("| dimensions | ε |", " | ".join(KINDS), "|\n|---:" + "|---:" * (len(KINDS) + 1) + "|")
     with threadpool_limits(1):
         for size in a.project:
-            with open_view(a.data / "features.h5", View(project=size, norm=NORM)) as features:
+            with open_mapped_features(
+                a.data / "features.h5", FeatureMap(project=size, norm=NORM)
+            ) as features:
                 federation, name = load(features, index, clients), f"{features.m} dimensions"
             found[name] = measure(federation, a.epsilons, a.delta, a.seeds)
             for epsilon, row in zip([*a.epsilons, "no noise"], found[name], strict=True):

@@ -23,13 +23,15 @@ from experiments.data import read_samples, summed, tuned
 from pfl.data.client_features.by_client import ClientSamples, by_client
 from pfl.data.features.features import Features, open_features
 from pfl.data.features.fixed_point import dequantize
-from pfl.data.samples.clients import Deal, deal
+from pfl.data.samples.clients import Assignment, assign
 from pfl.data.samples.index import Index
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import Candidate, Family, Settings, eligible
-from pfl.fedhip.selection.choice import Menu, menu
+from pfl.fedhip.selection.candidates import HeadSettings, eligible
+from pfl.fedhip.selection.choice import Alternatives, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import Own, losses
+from pfl.fedhip.selection.losses import losses
 from pfl.ridge.smoother import Smoother, smoother
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
@@ -62,7 +64,7 @@ class Measured:
         return float(self.accuracy.max(1).mean())
 
 
-def parts(folder: Path, hold_out: float, seed: int) -> tuple[Index, Deal, Deal]:
+def parts(folder: Path, hold_out: float, seed: int) -> tuple[Index, Assignment, Assignment]:
     """The samples to learn from and those to be tested on."""
     index, clients = read_samples(folder)
     if not hold_out:
@@ -72,7 +74,7 @@ def parts(folder: Path, hold_out: float, seed: int) -> tuple[Index, Deal, Deal]:
     aside = np.random.default_rng(seed).random(len(owner)) < hold_out
     shape = (held.clients, len(index.classes))
     kept, tested = (
-        deal(owner[mask], held.sample[mask], index.label[held.sample[mask]], *shape)
+        assign(owner[mask], held.sample[mask], index.label[held.sample[mask]], *shape)
         for mask in (~aside, aside)
     )
     return index, kept, tested
@@ -82,60 +84,68 @@ def measure(folder: Path, hold_out: float, seed: int) -> Measured:
     """Choose and test at every client that has samples of both kinds."""
     index, train, test = parts(folder, hold_out, seed)
     with open_features(folder / "features.h5") as features:
-        offer = prepared(index, train, features)
+        alternatives = prepared(index, train, features)
         pairs = zip(
             by_client(features, index, train), by_client(features, index, test), strict=True
         )
         both = (pair for pair in pairs if all(len(part.labels) for part in pair))
-        found = in_order(lambda pair: one_client(offer, *pair, features.step), both, cores())
+        found = in_order(lambda pair: one_client(alternatives, *pair, features.step), both, cores())
         rows = list(found)
     every = (np.array([row[i] for row in rows]) for i in (0, 1))
-    return Measured(offer.candidates, *every)
+    return Measured(alternatives.candidates, *every)
 
 
-def prepared(index: Index, train: Deal, features: Features) -> Menu:
+def prepared(index: Index, train: Assignment, features: Features) -> Alternatives:
     """The server's answer, its beta by GCV, with every parameter left open."""
     zero = Moments.zero(features.m, len(index.classes), features.step)
     sums = summed(by_client(features, index, train), zero)
-    settings = Settings(Family.AUTO, None, None, None)
-    return menu(sums, tuned(sums), settings, Criterion.MARGIN)
+    settings = HeadSettings(Family.AUTO, None, None, None)
+    return prepare_choice(sums, tuned(sums), settings, Criterion.MARGIN)
 
 
 def one_client(
-    offer: Menu, own: ClientSamples, test: ClientSamples, step: float
+    alternatives: Alternatives, own: ClientSamples, test: ClientSamples, step: float
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Losses by every criterion, and accuracy, of all candidates at one client."""
-    mine = Own(offer.path, offer.server.beta, dequantize(own.rows, step), own.labels)
-    everything = range(len(offer.candidates))
+    mine = ClientProblem(
+        alternatives.path, alternatives.server.beta, dequantize(own.rows, step), own.labels
+    )
+    everything = range(len(alternatives.candidates))
     if len(own.labels) > 1:
-        found = [losses(mine, offer.candidates, everything, one) for one in Criterion]
+        found = [losses(mine, alternatives.candidates, everything, one) for one in Criterion]
     else:
-        found = [np.arange(len(offer.candidates), dtype=float)] * len(Criterion)
-    return found, accuracies(mine, offer.candidates, dequantize(test.rows, step), test.labels)
+        found = [np.arange(len(alternatives.candidates), dtype=float)] * len(Criterion)
+    return found, accuracies(
+        mine, alternatives.candidates, dequantize(test.rows, step), test.labels
+    )
 
 
 def accuracies(
-    own: Own, every: Sequence[Candidate], test: np.ndarray, truth: np.ndarray
+    own: ClientProblem, every: Sequence[Candidate], test: np.ndarray, truth: np.ndarray
 ) -> np.ndarray:
     """Test accuracy of every candidate; those on one path share a decomposition."""
     scores = all_scores(own, every, test)
     return np.array([np.mean(one.argmax(1) == truth) for one in scores])
 
 
-def all_scores(own: Own, every: Sequence[Candidate], test: np.ndarray) -> Iterator[np.ndarray]:
+def all_scores(
+    own: ClientProblem, every: Sequence[Candidate], test: np.ndarray
+) -> Iterator[np.ndarray]:
     """Class scores of the test samples under each candidate, in order."""
-    rotated = test @ own.shared.spectrum.vectors
-    start = rotated @ own.shared.head(own.beta)
-    carried = test @ own.fit.directions(own.features)
-    errors, targets = (own.fit.project(y) for y in (own.under(own.beta).errors, own.targets))
+    rotated = test @ own.pooled.spectrum.vectors
+    start = rotated @ own.pooled.head(own.beta)
+    carried = test @ own.own_fit.directions(own.features)
+    errors, targets = (
+        own.own_fit.project(y) for y in (own.global_fit(own.beta).errors, own.targets)
+    )
     fedhip = functools.cache(lambda beta: Whitened.of(own, rotated, beta))
     for one in every:
         if one.family is Family.GLOBAL:
             yield start
         elif one.family is Family.ANCHORED:
-            yield start + carried @ own.fit.coefficients(1 / one.rho, errors)
+            yield start + carried @ own.own_fit.coefficients(1 / one.rho, errors)
         elif one.family is Family.LOCAL:
-            yield carried @ own.fit.coefficients(1 / one.beta, targets)
+            yield carried @ own.own_fit.coefficients(1 / one.beta, targets)
         else:
             yield fedhip(one.beta).scores(one.alpha)
 
@@ -150,12 +160,12 @@ class Whitened:
     projected: np.ndarray
 
     @classmethod
-    def of(cls, own: Own, rotated: np.ndarray, beta: float) -> "Whitened":
+    def of(cls, own: ClientProblem, rotated: np.ndarray, beta: float) -> "Whitened":
         """Decompose at β; ``rotated`` are the test features times U."""
-        shared = own.under(beta)
+        shared = own.global_fit(beta)
         white, fit = shared.whitened, smoother(shared.whitened)
-        carried = rotated / np.sqrt(own.shared.spectrum.values + beta) @ fit.directions(white)
-        start = rotated @ own.shared.head(beta)
+        carried = rotated / np.sqrt(own.pooled.spectrum.values + beta) @ fit.directions(white)
+        start = rotated @ own.pooled.head(beta)
         return cls(fit, start, carried, fit.project(shared.errors))
 
     def scores(self, alpha: float) -> np.ndarray:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pfl.data.client_features.feature_map import View
+from pfl.data.client_features.feature_map import FeatureMap
 from stages._run import LARGEST_SEED, number_or_auto
 
 LARGEST = 2**16  # dimensions: a Gram matrix of them has 17 GiB
@@ -19,6 +19,6 @@ Norm = Annotated[str, typer.Option(help="Length that features are clipped to, or
 Seed = Annotated[int, typer.Option(help="Of projection and lift.", min=0, max=LARGEST_SEED)]
 
 
-def view(project: int, lift: int, norm: str, seed: int) -> View:
-    """The view that the flags describe."""
-    return View(project, lift, number_or_auto(norm, "--norm", word="none"), seed)
+def feature_map(project: int, lift: int, norm: str, seed: int) -> FeatureMap:
+    """The map that the flags describe."""
+    return FeatureMap(project, lift, number_or_auto(norm, "--norm", word="none"), seed)

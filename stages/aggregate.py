@@ -14,7 +14,7 @@ from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import Attribute
 from pfl.artifacts.provenance import Origins
 from pfl.fedhip.members import Members, without, write_members
-from pfl.fedhip.membership import answer
+from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import Moments, total
 from pfl.fedhip.server import write_server
 from pfl.fedhip.uploads import Uploads, open_uploads
@@ -79,7 +79,7 @@ def aggregate(
         log.info("Private sums: the noise calls for beta = %.4g.", released.beta)
         if privacy_seed != "secret":
             log.warning("The noise can be made again from its seed: this protects nobody.")
-    knowledge = answer(summed, ridge)
+    knowledge = solve_sums(summed, ridge)
     if ridge is None:
         log.info("beta = %.4g has the least generalized cross-validation error.", knowledge.beta)
     write_server(out, summed, knowledge, ridge is None, facts)

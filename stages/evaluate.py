@@ -9,11 +9,11 @@ import typer
 from pfl.artifacts.files import write_text
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.provenance import Origins
-from pfl.data.client_features.feature_map import check_view, open_view
+from pfl.data.client_features.feature_map import check_feature_map, open_mapped_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
-from pfl.evaluation.alpha_curve import accuracy_paths
-from pfl.evaluation.alpha_figure import draw_paths
+from pfl.evaluation.alpha_curve import accuracy_curves
+from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
 from pfl.evaluation.heads import Evaluation
 from pfl.evaluation.heads import evaluate as measure
@@ -23,7 +23,7 @@ from pfl.fedhip.heads import open_heads
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, view
+from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def evaluate(
@@ -42,15 +42,15 @@ def evaluate(
     seed: Seed,
 ) -> None:
     """Test all heads on each client's own test samples and on everybody's."""
-    seen = view(project, lift, norm, seed)
+    seen = feature_map(project, lift, norm, seed)
     samples, held = read_index(index), read_clients(clients_file)
     _, knowledge = read_server(server)
-    with open_view(features, seen) as rows, open_heads(heads) as own:
+    with open_mapped_features(features, seen) as rows, open_heads(heads) as own:
         given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
         own.origins.check("heads", given)
-        check_view("heads", own.file.attrs, seen)
+        check_feature_map("heads", own.file.attrs, seen)
         result = measure(samples, held, rows, knowledge.head, own, cores())
-        paths = accuracy_paths(samples, held, rows, knowledge, result.stayed, cores())
+        curves = accuracy_curves(samples, held, rows, knowledge, result.stayed, cores())
     told = metrics(result)
     for name, part in (("metrics.json", told), ("summary.json", brief(told))):
         write_text(report / name, json.dumps(part, indent=2, allow_nan=False) + "\n")
@@ -58,7 +58,7 @@ def evaluate(
     draw_accuracy(report / "accuracy.png", result.own, _title(result))
     baselines = {name: result.own[name] for name in (GLOBAL, LOCAL)}
     draw_gain(report / "gain.png", result.own[PERSONALIZED], baselines, result.tested, PERSONALIZED)
-    draw_paths(report / "path.png", paths, result.chosen, result.own)
+    draw_curves(report / "path.png", curves, result.chosen, result.own)
 
 
 def _title(result: Evaluation) -> str:

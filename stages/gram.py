@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from pfl.data.client_features.by_client import ClientSamples, by_client
-from pfl.data.client_features.feature_map import open_view
+from pfl.data.client_features.feature_map import open_mapped_features
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Deal, read_clients
+from pfl.data.samples.clients import Assignment, read_clients
 from pfl.data.samples.index import Index, read_index
 from pfl.fedhip.moments import Moments, moments
 from pfl.fedhip.uploads import create_uploads
@@ -18,7 +18,7 @@ from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, view
+from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def gram(
@@ -32,12 +32,12 @@ def gram(
     seed: Seed,
 ) -> None:
     """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
-    seen = view(project, lift, norm, seed)
+    seen = feature_map(project, lift, norm, seed)
     keep_memory()
     samples, clients = read_index(index), read_clients(clients_file)
     held, classes = clients.train, len(samples.classes)
     with (
-        open_view(features, seen) as source,
+        open_mapped_features(features, seen) as source,
         create_uploads(
             out,
             held.clients,
@@ -54,7 +54,7 @@ def gram(
             uploads.add(client, upload)
 
 
-def client_moments(source: Features, held: Deal, samples: Index) -> Iterator[Moments]:
+def client_moments(source: Features, held: Assignment, samples: Index) -> Iterator[Moments]:
     """Moments of each client in order, computed by one thread per core."""
 
     def work(own: ClientSamples) -> Moments:

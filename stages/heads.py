@@ -8,11 +8,11 @@ import typer
 import stages._training as flags
 from stages._run import run
 from stages._section import read_section
-from stages._view import Lift, Norm, Project, view
+from stages._view import Lift, Norm, Project, feature_map
 from stages._view import Seed as ViewSeed
 
 if TYPE_CHECKING:
-    from pfl.data.client_features.feature_map import View
+    from pfl.data.client_features.feature_map import FeatureMap
     from pfl.data.samples.clients import Clients
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
@@ -47,28 +47,28 @@ def heads(
         "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
         "device": device,
     })  # fmt: skip
-    kept, chosen_view = holdout(training), view(project, lift, norm, seed)
-    owners, data = _load(features, chosen_view, index, clients_file, kept)
+    kept, chosen_map = holdout(training), feature_map(project, lift, norm, seed)
+    owners, data = _load(features, chosen_map, index, clients_file, kept)
     problem = head_problem(chosen, training, data)
     facts = {"head": head, "settings": values, "evaluate-every": evaluate_every,
-             "training": training.facts, "holdout": kept.facts, **chosen_view.facts}  # fmt: skip
+             "training": training.facts, "holdout": kept.facts, **chosen_map.facts}  # fmt: skip
     inputs = (features, index, clients_file)
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "heads")
 
 
 def _load(
-    features: Path, through: "View", index: Path, clients_file: Path, holdout: "Holdout"
+    features: Path, through: "FeatureMap", index: Path, clients_file: Path, holdout: "Holdout"
 ) -> "tuple[Clients, FederatedData]":
     """All features in memory, and who has which."""
     from pfl.data.client_features.by_client import check_same_run
-    from pfl.data.client_features.feature_map import open_view
+    from pfl.data.client_features.feature_map import open_mapped_features
     from pfl.data.samples.clients import read_clients
     from pfl.data.samples.index import read_index
     from pfl.data.tensors.features import feature_view, load_features
     from pfl.data.tensors.federated_data import federate
 
     samples, owners = read_index(index), read_clients(clients_file)
-    with open_view(features, through) as opened:
+    with open_mapped_features(features, through) as opened:
         check_same_run(opened, samples, owners.train)
         stored = load_features(opened)
     return owners, federate(samples, owners, stored, holdout, feature_view)

@@ -10,8 +10,8 @@ import typer
 
 from pfl.artifacts.files import write_text
 from pfl.artifacts.provenance import check_origin
-from pfl.data.client_features.feature_map import check_view, open_view
-from pfl.data.samples.clients import Deal, deal, read_clients
+from pfl.data.client_features.feature_map import check_feature_map, open_mapped_features
+from pfl.data.samples.clients import Assignment, assign, read_clients
 from pfl.data.samples.index import Index, read_index
 from pfl.fedhip.moments import Moments, total
 from pfl.fedhip.uploads import Uploads, open_uploads
@@ -23,7 +23,7 @@ from pfl.runtime.machine import cores
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, view
+from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def leakage(
@@ -41,24 +41,24 @@ def leakage(
     seed: Seed,
 ) -> None:
     """Run the attacks on every client's upload and on their sum, and compare with the truth."""
-    seen = view(project, lift, norm, seed)
+    seen = feature_map(project, lift, norm, seed)
     keep_memory()
-    samples, dealt = read_index(index), read_clients(clients_file)
-    held = dealt.train
+    samples, clients_held = read_index(index), read_clients(clients_file)
+    held = clients_held.train
     # The findings do not depend on these numbers, so their seed is no parameter.
     rng = np.random.default_rng(0)
-    with open_view(features, seen) as source, open_uploads(uploads) as sent:
+    with open_mapped_features(features, seen) as source, open_uploads(uploads) as sent:
         check_origin("uploads", sent.features_sha256, "features", source.sha256)
-        check_origin("uploads", sent.clients_sha256, "clients", dealt.sha256)
-        check_view("uploads", sent.view, seen)
+        check_origin("uploads", sent.clients_sha256, "clients", clients_held.sha256)
+        check_feature_map("uploads", sent.view, seen)
         summed = total((sent.of(client) for client in range(sent.clients)), sent.zero)
         each = progress(intercept(sent), sent.clients, "clients", "leakage")
         clients = survey(source, samples, held, each, rng, cores())
         everybody = together(held, samples)
         (of_sum,) = survey(source, samples, everybody, [without_counts(summed)], rng, 1)
         width = source.m
-    told = json.dumps(metrics(clients, of_sum), indent=2, allow_nan=False)
-    write_text(report / "metrics.json", told + "\n")
+    text = json.dumps(metrics(clients, of_sum), indent=2, allow_nan=False)
+    write_text(report / "metrics.json", text + "\n")
     write_text(report / "per_client.csv", table(clients, of_sum))
     write_text(report / "leakage.md", words(clients, of_sum, width))
     draw_exposure(report / "leakage.png", clients, of_sum, width)
@@ -74,12 +74,12 @@ def without_counts(sent: Moments) -> Intercepted:
     return Intercepted(sent.gram, sent.cross)
 
 
-def together(held: Deal, samples: Index) -> Deal:
+def together(held: Assignment, samples: Index) -> Assignment:
     """The same samples as if one client had them all."""
     sample = held.sample
     owner = np.zeros(len(sample), np.int64)
-    merged = deal(owner, sample, samples.label[sample], 1, len(samples.classes))
-    return Deal(merged.sample, merged.offset, merged.count, held.index_sha256)
+    merged = assign(owner, sample, samples.label[sample], 1, len(samples.classes))
+    return Assignment(merged.sample, merged.offset, merged.count, held.index_sha256)
 
 
 if __name__ == "__main__":

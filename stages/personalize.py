@@ -8,14 +8,15 @@ import typer
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.provenance import Origins
 from pfl.data.client_features.by_client import ClientSamples, by_client
-from pfl.data.client_features.feature_map import check_view, open_view
+from pfl.data.client_features.feature_map import check_feature_map, open_mapped_features
 from pfl.data.features.fixed_point import dequantize
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.members import read_members
-from pfl.fedhip.selection.candidates import Family, Settings
-from pfl.fedhip.selection.choice import Chosen, choose, menu
+from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.choice import Chosen, choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
@@ -23,7 +24,7 @@ from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from stages._run import number_or_auto, run
-from stages._view import Lift, Norm, Project, Seed, view
+from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def personalize(
@@ -54,38 +55,35 @@ def personalize(
     A client that left gets none: what is chosen by leave-one-out takes the client's samples to be
     in the server's sums.
     """
-    settings = Settings(
+    settings = HeadSettings(
         family,
         number_or_auto(alpha, "--alpha", zero=True),
         number_or_auto(beta, "--beta"),
         number_or_auto(rho, "--rho"),
     )
-    seen = view(project, lift, norm, seed)
+    seen = feature_map(project, lift, norm, seed)
     keep_memory()
     samples, clients, among = read_index(index), read_clients(clients_file), read_members(members)
     held = clients.train
-    offer = menu(*read_server(server), settings, criterion)
-    shape = (held.clients, *offer.server.head.shape)
+    alternatives = prepare_choice(*read_server(server), settings, criterion)
+    shape = (held.clients, *alternatives.server.head.shape)
     facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho}
     facts["criterion"] = criterion.value
-    with open_view(features, seen) as source:
+    with open_mapped_features(features, seen) as source:
         made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
         among.check(held.clients, made)
-        check_view("server's sums", among.view, seen)
+        check_feature_map("server's sums", among.view, seen)
 
         def work(own: ClientSamples) -> Chosen | None:
             if not among.member[own.client]:
                 return None
-            return choose(offer, dequantize(own.rows, source.step), own.labels)
+            return choose(alternatives, dequantize(own.rows, source.step), own.labels)
 
         chosen = in_order(work, by_client(source, samples, held), cores())
-        with create_heads(out, shape, offer.candidates, seen.facts | facts, made) as heads:
-            for client, one in enumerate(progress(chosen, held.clients, "clients", "personalize")):
-                if one is None:
-                    heads.add_nothing(client)
-                    continue
-                choices = (one.local_choice, one.choice)
-                heads.add(client, one.local, one.personalized, choices, one.losses)
+        with create_heads(out, shape, alternatives.candidates, seen.facts | facts, made) as heads:
+            shown = progress(chosen, held.clients, "clients", "personalize")
+            for client, own_heads in enumerate(shown):
+                heads.add(client, own_heads)
 
 
 if __name__ == "__main__":

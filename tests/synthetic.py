@@ -4,7 +4,7 @@ import numpy as np
 
 from pfl.artifacts.provenance import UNKNOWN
 from pfl.data.features.features import write_features
-from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.clients import Clients, assign, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.members import Members, write_members
@@ -27,7 +27,7 @@ def write_federation(folder, clients, width, classes, training, testing, seed=0)
         folder / "index.h5", Index(label, split, np.zeros(n, np.int32), names, ("all",)), {}
     )
     parts = [
-        deal(rng.integers(low, high, len(rows)), rows, label[rows], clients, classes)
+        assign(rng.integers(low, high, len(rows)), rows, label[rows], clients, classes)
         for low, high, rows in (
             (0, clients, np.arange(training)),
             (-1, clients - 1, np.arange(training, n)),

@@ -1,4 +1,4 @@
-"""The figure of accuracy along α and ρ, with what the clients chose."""
+"""The figure of accuracy along each family's parameter, with what the clients chose."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,54 +10,44 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from pfl.artifacts.figure import COLORS, draw
-from pfl.evaluation.alpha_curve import Paths
-from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.evaluation.alpha_curve import DRAWN, AccuracyCurves
+from pfl.fedhip.families.table import Candidate, Family
 
 
-def draw_paths(
+def draw_curves(
     path: Path,
-    paths: Paths,
+    curves: AccuracyCurves,
     chosen: Sequence[Candidate | None],
     own: Mapping[str, Float[np.ndarray, " clients"]],
 ) -> None:
-    """Draw mean test accuracy against α and ρ, and each client at its choice.
+    """Draw mean test accuracy against each family's parameter, and each client at its choice.
 
-    One panel a family. The curve is the mean over the clients of ``paths`` if all had this value;
-    dashed lines are the means of what they have, each kind of head; points are the clients that
-    chose this family.
-
-    Args:
-        path: the PNG file.
-        paths: accuracy along α and ρ.
-        chosen: what every client's personalized head is, None where the client left.
-        own: accuracy of every client's heads, by the kind of head.
+    One panel a family. The curve is the mean over the clients of ``curves`` if all had this value;
+    dashed lines are the means of what they have, by the kind of head; points are the clients that
+    chose this family. ``chosen`` is None where a client left; ``own`` is accuracy by kind of head.
     """
-    panels = (
-        ("α", "equation (14) at the server's β", Family.FEDHIP, paths.alphas, paths.fedhip),
-        ("ρ", "anchored at the global head", Family.ANCHORED, paths.rhos, paths.anchored),
-    )
 
     def content(figure: Figure) -> None:
-        stayed = sum(one is not None for one in chosen)
-        figure.suptitle(_title(paths, stayed), x=0.01, ha="left")
-        axes = figure.subplots(1, 2, sharey=True)
-        for one, (name, title, family, values, accuracy) in zip(axes, panels, strict=True):
-            _curve(one, values, accuracy)
-            _levels(one, paths, own)
-            _points(one, paths, chosen, own["personalized"], family)
-            one.set(xscale="log", xlabel=name, title=title)
-            one.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            one.yaxis.set_major_formatter(PercentFormatter(1))
-            one.grid(axis="y", color="0.9")
-            one.set_axisbelow(True)
-        axes[0].set_ylabel("accuracy on the client's own test set")
-        axes[1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        stayed = sum(candidate is not None for candidate in chosen)
+        figure.suptitle(_title(curves, stayed), x=0.01, ha="left")
+        panels = figure.subplots(1, len(DRAWN), sharey=True)
+        for axes, (family, curve) in zip(panels, DRAWN.items(), strict=True):
+            _curve(axes, curves.values[family], curves.accuracy[family])
+            _levels(axes, curves, own)
+            _points(axes, curves, chosen, own["personalized"], family)
+            axes.set(xscale="log", xlabel=curve.symbol, title=curve.title)
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+            axes.grid(axis="y", color="0.9")
+            axes.set_axisbelow(True)
+        panels[0].set_ylabel("accuracy on the client's own test set")
+        panels[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    draw(path, (11.0, 4.5), content)
+    draw(path, (5.5 * len(DRAWN), 4.5), content)
 
 
-def _title(paths: Paths, clients: int) -> str:
-    shown = len(paths.clients)
+def _title(curves: AccuracyCurves, clients: int) -> str:
+    shown = len(curves.clients)
     which = f"all {shown} clients" if shown == clients else f"{shown} of {clients} clients"
     return f"Accuracy along each path, {which}"
 
@@ -67,30 +57,31 @@ def _curve(axes: Axes, values: Sequence[float], accuracy: Float[np.ndarray, "k v
         axes.plot(values, accuracy.mean(axis=0), color=COLORS[2], lw=2, label="one for all")
 
 
-def _levels(axes: Axes, paths: Paths, own: Mapping[str, Float[np.ndarray, " clients"]]) -> None:
+def _levels(
+    axes: Axes, curves: AccuracyCurves, own: Mapping[str, Float[np.ndarray, " clients"]]
+) -> None:
     for (name, value), color in zip(own.items(), (COLORS[0], COLORS[1], COLORS[3]), strict=True):
-        if len(paths.clients):
-            mean = float(value[paths.clients].mean())
+        if len(curves.clients):
+            mean = float(value[curves.clients].mean())
             axes.axhline(mean, color=color, lw=1.2, ls="--", label=f"{name}\nmean {mean:.1%}")
 
 
 def _points(
     axes: Axes,
-    paths: Paths,
+    curves: AccuracyCurves,
     chosen: Sequence[Candidate | None],
     accuracy: Float[np.ndarray, " clients"],
     family: Family,
 ) -> None:
-    picked = [(one, k) for k in paths.clients.tolist() if (one := chosen[k]) is not None]
-    mine = [(one, k) for one, k in picked if one.family is family]
-    values = [(one.alpha if family is Family.FEDHIP else one.rho, k) for one, k in mine]
-    above = [(x, k) for x, k in values if x > 0]
+    shown = [(candidate, k) for k in curves.clients.tolist() if (candidate := chosen[k])]
+    along = [(candidate.along, k) for candidate, k in shown if candidate.family is family]
+    above = [(value, k) for value, k in along if value > 0]  # 0 has no place on this axis
     axes.scatter(
-        [x for x, _ in above],
+        [value for value, _ in above],
         [accuracy[k] for _, k in above],
         18,
         color=COLORS[3],
         alpha=0.5,
         linewidths=0,
-        label=f"a client's choice\n({len(mine)} here)",
+        label=f"a client's choice\n({len(along)} here)",
     )

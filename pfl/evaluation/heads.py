@@ -12,17 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from pfl.data.client_features.by_client import check_same_run, gather
+from pfl.data.client_features.by_client import check_same_run, rows_of
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Clients, Deal
+from pfl.data.samples.clients import Assignment, Clients
 from pfl.data.samples.external_group import common_test
 from pfl.data.samples.index import Index
 from pfl.errors import InputError
 from pfl.evaluation.ensemble import HeadEnsemble, averages
 from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, PERSONALIZED, accuracy
 from pfl.evaluation.scoring import HeadRange, Hits, score, score_shared
+from pfl.fedhip.families.table import Candidate
 from pfl.fedhip.heads import Heads
-from pfl.fedhip.selection.candidates import Candidate
 
 BLOCK_BYTES = 1 << 27
 
@@ -203,7 +203,7 @@ def _check(
 
 
 def _blocks(
-    index: Index, test: Deal, features: Features, wanted: Bool[np.ndarray, " n"]
+    index: Index, test: Assignment, features: Features, wanted: Bool[np.ndarray, " n"]
 ) -> Iterator[_Block]:
     """Yield features, labels and owners of the wanted samples, block by block."""
     if not wanted.any():
@@ -214,5 +214,5 @@ def _blocks(
     tested = np.flatnonzero(wanted)
     for start in range(0, len(tested), size):
         part = tested[start : start + size]
-        rows = gather(features, index.images_of(part)).astype(np.float32)
+        rows = rows_of(features, index.images_of(part)).astype(np.float32)
         yield rows, index.label[part], owner[part]

@@ -19,7 +19,7 @@ from pfl.evaluation.metrics import (
     NEW_TEST,
     summarize,
 )
-from pfl.fedhip.selection.candidates import Family
+from pfl.fedhip.families.table import Family
 
 CHOICE = ("family", "alpha", "beta", "rho")  # of a client's personalized head
 

@@ -24,9 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.errors import InputError
 from pfl.fedhip.moments import Moments
-from pfl.ridge.linalg import Factor, factor, ridge_fit, syrk
+from pfl.ridge.linalg import Factor, factor
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,6 @@ class Knowledge:
     beta: float
 
 
-def local_head(
-    features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"], classes: int, beta: float
-) -> Float[np.ndarray, "m d"]:
-    """L_k = (F_kᵀF_k + βI)⁻¹ F_kᵀY_k, equations (6) and (7).
-
-    Without samples the head is zero, the minimum of β‖L‖².
-    """
-    return ridge_fit(features, one_hot(labels, classes), beta)
-
-
 def aggregate(total: Moments, beta: float) -> Knowledge:
     """Phase 2, equations (9) to (12), from the sum of all clients' moments.
 
@@ -66,6 +55,12 @@ def aggregate(total: Moments, beta: float) -> Knowledge:
     is in :mod:`pfl.fedhip.paper_recursion`.
     """
     return _knowledge(total.gram_matrix(), total.cross_matrix(), beta)
+
+
+def received(total: Moments, head: Float[np.ndarray, "m d"], beta: float) -> Knowledge:
+    """What a client makes of the sums, G and β that it was sent; G is not solved for again."""
+    gram = total.gram_matrix()
+    return Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
 
 
 def with_beta(knowledge: Knowledge, beta: float) -> Knowledge:
@@ -80,80 +75,6 @@ def _knowledge(
 ) -> Knowledge:
     ridged = factor(gram, beta)
     return Knowledge(gram, ridged, cross, ridged.solve(cross), beta)
-
-
-def personalized_head(
-    knowledge: Knowledge,
-    features: Float[np.ndarray, "n m"],
-    labels: Int[np.ndarray, " n"],
-    alpha: float,
-) -> Float[np.ndarray, "m d"]:
-    """P_k = (A + α F_kᵀF_k)⁻¹ (B + α F_kᵀY_k), equation (14), by the cheaper of two equal routes.
-
-    Args:
-        knowledge: what the server sent.
-        features: F_k, the client's own training features.
-        labels: their classes.
-        alpha: weight α ≥ 0 of the client's own samples; 0 gives the global head.
-
-    Raises:
-        InputError: α is so large that float64 cannot solve the system.
-    """
-    targets = one_hot(labels, knowledge.cross.shape[1])
-    if alpha == 0 or len(features) == 0:
-        return knowledge.head.copy()
-    route = _update_head if _update_is_cheaper(*features.shape) else _refit_head
-    with np.errstate(over="ignore", invalid="ignore"):
-        head = route(knowledge, features, targets, alpha)
-    if not np.isfinite(head).all():
-        raise InputError(_lower(alpha, knowledge.beta))
-    return head
-
-
-def _update_is_cheaper(samples: int, width: int) -> bool:
-    """Flops beyond the m²n that both routes share: n²m + n³/3 (update) against m³/3 (refit)."""
-    return samples**2 * (3 * width + samples) < width**3
-
-
-def _refit_head(
-    knowledge: Knowledge,
-    features: Float[np.ndarray, "n m"],
-    targets: Float[np.ndarray, "n d"],
-    alpha: float,
-) -> Float[np.ndarray, "m d"]:
-    """Equation (14) as it stands: one Cholesky factorization of the (m, m) system."""
-    gram = knowledge.gram + alpha * syrk(features)
-    ridged = factor(gram, knowledge.beta, remedy=_lower(alpha, knowledge.beta))
-    return ridged.solve(knowledge.cross + alpha * (features.T @ targets))
-
-
-def _update_head(
-    knowledge: Knowledge,
-    features: Float[np.ndarray, "n m"],
-    targets: Float[np.ndarray, "n d"],
-    alpha: float,
-) -> Float[np.ndarray, "m d"]:
-    """Equation (14) as a correction of the global head, from the (n, n) system.
-
-    Notes:
-        By the Woodbury identity, with K_k = F_k A⁻¹ F_kᵀ and the residuals E = Y_k − F_k G,
-
-            P_k = G + α A⁻¹ F_kᵀ (I + α K_k)⁻¹ E.
-
-        With A = L Lᵀ and V = L⁻¹F_kᵀ, K_k = VᵀV and A⁻¹F_kᵀ = L⁻ᵀV.
-    """
-    whitened = knowledge.factor.half_solve(features.T)
-    residuals = targets - features @ knowledge.head
-    ridged = factor(alpha * syrk(whitened), 1.0, remedy=_lower(alpha, knowledge.beta))
-    weights = ridged.solve(residuals)
-    return knowledge.head + alpha * knowledge.factor.half_solve_transposed(whitened @ weights)
-
-
-def _lower(alpha: float, beta: float) -> str:
-    return (
-        f"alpha = {alpha:g} is too large beside beta = {beta:g} for float64 to solve equation "
-        "(14): set alpha lower, or beta higher."
-    )
 
 
 def one_hot(labels: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n d"]:

@@ -11,7 +11,7 @@ A client that left has no heads: its choices are ``NO_CHOICE`` and its rows NaN.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import h5py
@@ -20,10 +20,16 @@ from jaxtyping import Float
 
 from pfl.artifacts.hdf5 import Attribute, create, put, put_text, read, read_text, reading, reserve
 from pfl.artifacts.provenance import UNKNOWN, Origins
-from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.fedhip.families.family import Parameters
+from pfl.fedhip.families.table import Candidate, Family
+from pfl.fedhip.selection.choice import Chosen
 
 NO_CHOICE = -1
-PARAMETERS = ("alpha", "beta", "rho")
+NOTHING = {
+    **dict.fromkeys(("local", "personalized", "leave-one-out"), np.nan),
+    **dict.fromkeys(("local-choice", "choice"), NO_CHOICE),
+}
+PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))
 
 
 @dataclass(frozen=True)
@@ -32,26 +38,19 @@ class HeadWriter:
 
     file: h5py.File
 
-    def add(
-        self,
-        client: int,
-        local: Float[np.ndarray, "m d"],
-        personalized: Float[np.ndarray, "m d"],
-        choices: tuple[int, int],
-        losses: Float[np.ndarray, " candidates"],
-    ) -> None:
-        """Store one client's heads, the candidates that L_k and P_k are, and all losses."""
-        self.file["local"][client] = local
-        self.file["personalized"][client] = personalized
-        self.file["local-choice"][client], self.file["choice"][client] = choices
-        self.file["leave-one-out"][client] = losses
-
-    def add_nothing(self, client: int) -> None:
-        """Store that a client left."""
-        for name in ("local", "personalized", "leave-one-out"):
-            self.file[name][client] = np.nan
-        for name in ("local-choice", "choice"):
-            self.file[name][client] = NO_CHOICE
+    def add(self, client: int, chosen: Chosen | None) -> None:
+        """Store one client's heads, or that it left."""
+        values: Mapping[str, object] = NOTHING
+        if chosen is not None:
+            values = {
+                "local": chosen.local,
+                "personalized": chosen.personalized,
+                "local-choice": chosen.local_choice,
+                "choice": chosen.choice,
+                "leave-one-out": chosen.losses,
+            }
+        for name, value in values.items():
+            self.file[name][client] = value
 
 
 @contextmanager
@@ -129,7 +128,9 @@ def open_heads(path: Path) -> Iterator[Heads]:
     """Open ``heads.h5`` for reading."""
     with reading(path, "heads") as file:
         group = file["candidate"]
-        columns = zip(*(read(group, name).tolist() for name in PARAMETERS), strict=True)
-        families = read_text(group, "family")
-        found = (Candidate(Family(name), *row) for name, row in zip(families, columns, strict=True))
-        yield Heads(file, tuple(found), Origins.of(file))
+        columns = [read(group, name).tolist() for name in PARAMETERS]
+        candidates = (
+            Candidate(Family(family), **dict(zip(PARAMETERS, row, strict=True)))
+            for family, *row in zip(read_text(group, "family"), *columns, strict=True)
+        )
+        yield Heads(file, tuple(candidates), Origins.of(file))

@@ -13,7 +13,7 @@ from pfl.fedhip.moments import Moments, total
 from pfl.ridge.gcv import choose_beta, global_path
 
 
-def answer(summed: Moments, beta: float | None) -> Knowledge:
+def solve_sums(summed: Moments, beta: float | None) -> Knowledge:
     """The global head of these sums at the ridge β, or where it is None at that of least GCV.
 
     Raises:

@@ -128,11 +128,9 @@ class Moments:
 
 
 def total(parts: Iterable[Moments], zero: Moments) -> Moments:
-    """Sum of many moments, the same integers as by ``+`` but without a copy for each.
+    """Sum of any number of moments, as by ``+`` but without a copy for each.
 
-    Args:
-        parts: what the clients sent, any number of them.
-        zero: the moments of no samples, in the same shape and step.
+    ``zero`` are the moments of no samples, in the same shape and step.
     """
     result = zero + zero
     for part in parts:
@@ -146,14 +144,7 @@ def total(parts: Iterable[Moments], zero: Moments) -> Moments:
 def moments(
     rows: Int16[np.ndarray, "n m"], labels: Int[np.ndarray, " n"], classes: int, step: float
 ) -> Moments:
-    """Moments of ``n`` samples sorted by label.
-
-    Args:
-        rows: fixed-point features q.
-        labels: class of each row, ascending: class sums are then sums over segments.
-        classes: number of classes d.
-        step: the fixed-point unit.
-    """
+    """Moments of samples sorted by label: class sums are then sums over segments."""
     return Moments(
         exact_gram(rows),
         class_sums(rows, labels, classes),

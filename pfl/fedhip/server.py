@@ -16,9 +16,8 @@ import h5py
 
 from pfl.artifacts.hdf5 import Attribute, create, put, read, reading
 from pfl.errors import InputError
-from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.closed_form import Knowledge, received
 from pfl.fedhip.moments import Moments
-from pfl.ridge.linalg import factor
 
 GIVEN, GCV = "given", "gcv"
 PRIVATE = "privacy-epsilon"  # attribute of private sums
@@ -45,8 +44,7 @@ def read_server(path: Path) -> tuple[Moments, Knowledge]:
     """Load the sums and what a client makes of them; the global head is read, not solved again."""
     with reading(path, "server") as file:
         total, head, beta = _sums(file), read(file, "head"), float(file.attrs["beta"])
-    gram = total.gram_matrix()
-    return total, Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
+    return total, received(total, head, beta)
 
 
 def read_sums(path: Path) -> tuple[Moments, float | None]:

@@ -57,7 +57,7 @@ def create_uploads(
     """Create ``uploads.h5`` for K clients, m features and d classes.
 
     ``features_sha256`` is that of the features that the uploads are made from, if of a file, and
-    ``clients_sha256`` that of the deal of their samples; ``view`` tells how features were mapped
+    ``clients_sha256`` that of who holds which samples; ``view`` tells how features were mapped
     before, in attributes whose names begin with ``VIEW``.
     """
     facts = {"clients": clients, "features": features, "classes": classes, "step": step}
@@ -74,7 +74,7 @@ class Uploads:
         clients: number of clients K.
         zero: the moments of no samples, in this file's shape and step.
         features_sha256: of the features that they were made from; empty where it is not known.
-        clients_sha256: of the deal of their samples; empty likewise.
+        clients_sha256: of who holds which samples; empty likewise.
         view: how features were mapped before.
     """
 

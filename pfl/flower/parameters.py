@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
-from pfl.fedhip.selection.candidates import Family, Settings
+from pfl.fedhip.families.table import Family
+from pfl.fedhip.selection.candidates import HeadSettings
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.runtime.values import number_or_auto
 
@@ -110,7 +111,7 @@ def read_json(text: object) -> dict[str, Any]:
     return values
 
 
-def head_settings(section: Section) -> tuple[Settings, Criterion]:
+def head_settings(section: Section) -> tuple[HeadSettings, Criterion]:
     """What section ``personalize`` fixes.
 
     Raises:
@@ -122,7 +123,7 @@ def head_settings(section: Section) -> tuple[Settings, Criterion]:
         raise InputError(f"Section personalize of the parameters has no good {error}.") from error
     alpha = number_or_auto(section.get("alpha"), "personalize.alpha", zero=True)
     beta, rho = (number_or_auto(section.get(n), f"personalize.{n}") for n in ("beta", "rho"))
-    return Settings(family, alpha, beta, rho), criterion
+    return HeadSettings(family, alpha, beta, rho), criterion
 
 
 def check_plain_sums(sections: Section) -> None:

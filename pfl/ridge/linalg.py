@@ -30,15 +30,15 @@ class Factor:
 
     def half_solve(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
         """L⁻¹ R; with R = Fᵀ its Gram is F A⁻¹ Fᵀ."""
-        return self._triangular(right, transposed=False)
+        return self._triangular(right, transposed=0)
 
     def half_solve_transposed(self, right: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
         """L⁻ᵀ R, the other half: A⁻¹ R = L⁻ᵀ (L⁻¹ R)."""
-        return self._triangular(right, transposed=True)
+        return self._triangular(right, transposed=1)
 
-    def _triangular(self, right: np.ndarray, transposed: bool) -> np.ndarray:
+    def _triangular(self, right: np.ndarray, transposed: int) -> np.ndarray:
         solution: np.ndarray = scipy.linalg.solve_triangular(
-            self.lower, right, lower=True, trans=int(transposed), check_finite=False
+            self.lower, right, lower=True, trans=transposed, check_finite=False
         )
         return solution
 
@@ -53,58 +53,57 @@ def factor(
     with an estimated reciprocal condition number below ``WORST`` is refused rather than solved
     wrongly.
 
-    Args:
-        matrix: A.
-        ridge: the ridge.
-        name: what the user calls it.
-        remedy: what to say when it is lost; by default, to raise the ridge and how far.
-
     Raises:
-        InputError: the ridge is not positive, or lost beside A.
+        InputError: the ridge, by the ``name`` that the user has for it, is not positive, or lost
+            beside A; ``remedy`` in place of the advice to raise it.
     """
     if not ridge > 0:
         raise InputError(f"The ridge {name} is {ridge:g} but must be positive: set {name} above 0.")
-    shifted = np.array(matrix, order="F")
-    shifted[np.diag_indices_from(shifted)] += ridge
     lost = (
         f"The ridge {name} = {ridge:g} is lost in float64 beside this Gram matrix: set {name} to "
     )
-    return definite(shifted, lambda norm: remedy or f"{lost}{10 * WORST * norm:.1g} or more.")
+    return definite(
+        ridged(matrix, ridge), lambda norm: remedy or f"{lost}{10 * WORST * norm:.1g} or more."
+    )
 
 
 def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -> Factor:
     """Cholesky factor of A, symmetric positive definite and not too close to a singular one.
 
-    Args:
-        matrix: A.
-        remedy: what to say when it is neither, given ‖A‖₁.
-
     Raises:
-        InputError: A is indefinite, or its estimated reciprocal condition number below ``WORST``.
+        InputError: A is indefinite, or its estimated reciprocal condition number below ``WORST``;
+            with what ``remedy`` says, given ‖A‖₁.
     """
     norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
     try:
-        found = cholesky(matrix)
+        result = cholesky(matrix)
     except np.linalg.LinAlgError:
-        found = None
-    if found is None or not _reciprocal_condition(found, norm) >= WORST:
+        result = None
+    if result is None or not _reciprocal_condition(result, norm) >= WORST:
         raise InputError(remedy(norm))
-    return found
+    return result
 
 
-def _reciprocal_condition(found: Factor, norm: float) -> float:
+def _reciprocal_condition(chol: Factor, norm: float) -> float:
     """LAPACK's estimate of 1/(‖A‖₁‖A⁻¹‖₁) from A's factor and ‖A‖₁, in O(m²); NaN if not finite."""
     if not np.isfinite(norm):
         return np.nan
-    if norm == 0.0 or len(found.lower) == 0:
+    if norm == 0.0 or len(chol.lower) == 0:
         return 1.0
-    rcond, _ = scipy.linalg.lapack.dpocon(found.lower, norm, uplo="L")
+    rcond, _ = scipy.linalg.lapack.dpocon(chol.lower, norm, uplo="L")
     return float(rcond)
 
 
 def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
     """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
     return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+def ridged(matrix: Float[np.ndarray, "m m"], ridge: float) -> Float[np.ndarray, "m m"]:
+    """A + ridge·I, in a copy."""
+    shifted = np.array(matrix, order="F")
+    shifted[np.diag_indices_from(shifted)] += ridge
+    return shifted
 
 
 @dataclass(frozen=True)

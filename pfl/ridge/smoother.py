@@ -12,17 +12,17 @@ ROUNDED = 2.0**-40  # 4,096 ε: below so much of its size a difference has lost 
 
 @dataclass(frozen=True)
 class Smoother:
-    """R(α) = (I + αK)⁻¹ for K = F Fᵀ and every α ≥ 0.
+    """R(w) = (I + wK)⁻¹ for K = F Fᵀ and every weight w ≥ 0.
 
     A ridge fit with penalty ρ to targets E leaves the residuals R(1/ρ) E. With no more samples than
     features, n ≤ m, the (n, n) matrix K = Q Λ Qᵀ is decomposed, else FᵀF = U Λ Uᵀ, (m, m). In both
-    cases R(α) = o·I + Z diag(w) Zᵀ and K R(α) = Z diag(v) Zᵀ with
+    cases R(w) = o·I + Z diag(c) Zᵀ and K R(w) = Z diag(v) Zᵀ with
 
-        n ≤ m:  Z = Q,   (n, n),  o = 0,  w = 1/(1 + αλ),   v = λ/(1 + αλ)
-        n > m:  Z = F U, (n, m),  o = 1,  w = −α/(1 + αλ),  v = 1/(1 + αλ),
+        n ≤ m:  Z = Q,   (n, n),  o = 0,  c = 1/(1 + wλ),   v = λ/(1 + wλ)
+        n > m:  Z = F U, (n, m),  o = 1,  c = −w/(1 + wλ),  v = 1/(1 + wλ),
 
-    so a diagonal costs n·min(n, m) and R(α) E, (n, d), costs d times that. Methods take several α
-    at once: their products then are those of large matrices.
+    so a diagonal costs n·min(n, m) and R(w) E, (n, d), costs d times that. Methods take several
+    weights at once: their products then are those of large matrices.
 
     Attributes:
         vectors: the eigenvectors, Q or U.
@@ -39,30 +39,30 @@ class Smoother:
     whole: bool
 
     def project(self, targets: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "r d"]:
-        """ZᵀE, the same for every α."""
+        """ZᵀE, the same for every weight."""
         return self.basis.T @ targets
 
     def residuals(
         self,
-        alphas: Float[np.ndarray, " a"],
+        weights: Float[np.ndarray, " b"],
         targets: Float[np.ndarray, "n d"],
         projected: Float[np.ndarray, "r d"],
-    ) -> Float[np.ndarray, "n a d"]:
-        """R(α) E from E and ZᵀE."""
-        weighted = self._weights(alphas)[:, :, None] * projected[:, None, :]
+    ) -> Float[np.ndarray, "n b d"]:
+        """R(w) E from E and ZᵀE."""
+        weighted = self._diagonal(weights)[:, :, None] * projected[:, None, :]
         inside = self.basis @ weighted.reshape(len(projected), -1)
-        inside = inside.reshape(len(targets), len(alphas), -1)
+        inside = inside.reshape(len(targets), len(weights), -1)
         return inside if self.whole else targets[:, None, :] + inside
 
-    def diagonal(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "n a"]:
-        """Diagonals of R(α): 1 − h_i for the ridge fit's leverages h."""
-        inside = self.squares @ self._weights(alphas)
+    def diagonal(self, weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b"]:
+        """Diagonals of R(w): 1 − h_i for the ridge fit's leverages h."""
+        inside = self.squares @ self._diagonal(weights)
         return inside if self.whole else 1.0 + inside
 
-    def leverages(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "n a"]:
-        """Diagonals of K R(α)."""
-        kept = 1.0 + self.values[:, None] * alphas
-        return self.squares @ ((self.values[:, None] if self.whole else 1.0) / kept)
+    def leverages(self, weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b"]:
+        """Diagonals of K R(w)."""
+        damped = 1.0 + self.values[:, None] * weights
+        return self.squares @ ((self.values[:, None] if self.whole else 1.0) / damped)
 
     def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
         """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
@@ -72,39 +72,40 @@ class Smoother:
 
     def diagonal_with(
         self,
-        alphas: Float[np.ndarray, " a"],
+        weights: Float[np.ndarray, " b"],
         diagonal: Float[np.ndarray, " n"],
         overlap: Float[np.ndarray, "n r"],
-    ) -> Float[np.ndarray, "n a"]:
-        """Diagonals of R(α) C from that of C and :meth:`overlap`."""
-        inside = overlap @ self._weights(alphas)
+    ) -> Float[np.ndarray, "n b"]:
+        """Diagonals of R(w) C from that of C and :meth:`overlap`."""
+        inside = overlap @ self._diagonal(weights)
         return inside if self.whole else diagonal[:, None] + inside
 
     def coefficients(
-        self, alpha: float, projected: Float[np.ndarray, "r d"]
+        self, weight: float, projected: Float[np.ndarray, "r d"]
     ) -> Float[np.ndarray, "r d"]:
-        """C with head αFᵀR(α)E = M C, for M of :meth:`directions`, from ZᵀE."""
-        return (alpha / (1.0 + alpha * self.values))[:, None] * projected
+        """C with head w FᵀR(w)E = M C, for M of :meth:`directions`, from ZᵀE."""
+        return (weight / (1.0 + weight * self.values))[:, None] * projected
 
     def directions(self, features: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m r"]:
         """M, the directions in feature space of the decomposed F: FᵀQ, or U."""
         return features.T @ self.basis if self.whole else self.vectors
 
-    def noise(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "n a"]:
-        """Up to what size the diagonals of R(α) are no more than rounding.
+    def noise(self, weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b"]:
+        """Up to what size the diagonals of R(w) are no more than rounding.
 
         Notes:
             Eigenvalues and vectors are those of a matrix that is off by about ελ_max. This moves
-            R_ii by ελ_max · α(R²)_ii (n ≤ m), or ελ_max · α²f_iᵀ(I + αFᵀF)⁻²f_i; without its
-            factor α the former is, like the latter, Σ_j z_ij² w_j². Adding up the diagonal rounds
+            R_ii by ελ_max · w(R²)_ii (n ≤ m), or ελ_max · w²f_iᵀ(I + wFᵀF)⁻²f_i; without its
+            factor w the former is, like the latter, Σ_j z_ij² c_j². Adding up the diagonal rounds
             by another ε‖R‖. A size of ``ROUNDED``/ε times both has lost its digits.
         """
-        weights = self._weights(alphas)
-        moved = self.squares @ weights**2 * (self.values[-1] * (alphas if self.whole else 1.0))
-        return ROUNDED * (moved + (np.abs(weights).max(axis=0) if self.whole else 1.0))
+        inside = self._diagonal(weights)
+        moved = self.squares @ inside**2 * (self.values[-1] * (weights if self.whole else 1.0))
+        return ROUNDED * (moved + (np.abs(inside).max(axis=0) if self.whole else 1.0))
 
-    def _weights(self, alphas: Float[np.ndarray, " a"]) -> Float[np.ndarray, "r a"]:
-        return (1.0 if self.whole else -alphas) / (1.0 + self.values[:, None] * alphas)
+    def _diagonal(self, weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "r b"]:
+        """The numbers c, in columns."""
+        return (1.0 if self.whole else -weights) / (1.0 + self.values[:, None] * weights)
 
 
 def smoother(features: Float[np.ndarray, "n m"]) -> Smoother:

@@ -7,9 +7,10 @@ from pfl.data.features.features import open_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.evaluation import alpha_curve
-from pfl.evaluation.alpha_curve import accuracy_paths
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import personalized_head
+from pfl.evaluation.alpha_curve import accuracy_curves
+from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.equation_14 import personalized_head
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.server import read_server
 from tests.synthetic import STEP, write_federation
 
@@ -29,24 +30,28 @@ def inputs(request, tmp_path):
 
 def test_every_point_is_the_accuracy_of_a_head(inputs):
     index, clients, features, knowledge, _ = inputs
-    found = accuracy_paths(*inputs)
+    found = accuracy_curves(*inputs)
     assert found.clients.tolist() == [0, 1, 2, 3]
     rows = features.rows(0, len(index.label)) * STEP
     for place, k in enumerate(found.clients.tolist()):
         own, test = clients.train.of(k), clients.test.of(k)
         mine, truth = (rows[own], index.label[own]), index.label[test]
-        for values, accuracy, head in (
-            (found.alphas, found.fedhip, lambda a, d=mine: personalized_head(knowledge, *d, a)),
-            (found.rhos, found.anchored, lambda r, d=mine: anchored_head(knowledge.head, *d, r)),
+        for family, head in (
+            (Family.FEDHIP, lambda a, d=mine: personalized_head(knowledge, *d, a)),
+            (Family.ANCHORED, lambda r, d=mine: anchored_head(knowledge.head, *d, r)),
         ):
-            expected = [np.mean((rows[test] @ head(v)).argmax(1) == truth) for v in values]
-            np.testing.assert_allclose(accuracy[place], expected, atol=1e-12)
+            expected = [
+                np.mean((rows[test] @ head(v)).argmax(1) == truth) for v in found.values[family]
+            ]
+            np.testing.assert_allclose(found.accuracy[family][place], expected, atol=1e-12)
 
 
 def test_threads_change_nothing_and_large_federations_are_sampled(inputs, monkeypatch):
-    one, three = accuracy_paths(*inputs), accuracy_paths(*inputs, threads=3)
-    np.testing.assert_array_equal(one.fedhip, three.fedhip)
+    one, three = accuracy_curves(*inputs), accuracy_curves(*inputs, threads=3)
+    np.testing.assert_array_equal(one.accuracy[Family.FEDHIP], three.accuracy[Family.FEDHIP])
     monkeypatch.setattr(alpha_curve, "MOST", 2)
-    few = accuracy_paths(*inputs)
+    few = accuracy_curves(*inputs)
     assert few.clients.tolist() == [0, 3]
-    np.testing.assert_array_equal(few.anchored, one.anchored[[0, 3]])
+    np.testing.assert_array_equal(
+        few.accuracy[Family.ANCHORED], one.accuracy[Family.ANCHORED][[0, 3]]
+    )

@@ -8,10 +8,10 @@ from PIL import Image
 
 from pfl.artifacts.figure import ticks
 from pfl.data.partition.figure import draw_counts
-from pfl.evaluation.alpha_curve import Paths
-from pfl.evaluation.alpha_figure import draw_paths
+from pfl.evaluation.alpha_curve import AccuracyCurves
+from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
-from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.fedhip.families.table import Candidate, Family
 
 FIGURES = ("counts", "accuracy", "gain", "path")
 
@@ -39,7 +39,7 @@ def draw_all(folder, clients, classes=7, seed=0):
     draw_accuracy(folder / "accuracy.png", values, "accuracy")
     baselines = {name: values[name] for name in ("local", "global")}
     draw_gain(folder / "gain.png", values["personalized"], baselines, samples, "personalized")
-    draw_paths(folder / "path.png", *chosen(values, seed))
+    draw_curves(folder / "path.png", *chosen(values, seed))
     return [(folder / f"{name}.{kind}").read_bytes() for name in FIGURES for kind in ("png", "svg")]
 
 
@@ -55,8 +55,9 @@ def chosen(values, seed):
     )
     clients = len(values["local"])
     shown = np.flatnonzero(~np.isnan(values["local"]))
-    alphas, rhos = [0.1, 1.0, 10.0], [1.0, 100.0]
-    measured = Paths(shown, alphas, rhos, rng.random((len(shown), 3)), rng.random((len(shown), 2)))
+    points = {Family.FEDHIP: [0.1, 1.0, 10.0], Family.ANCHORED: [1.0, 100.0]}
+    accuracy = {family: rng.random((len(shown), len(along))) for family, along in points.items()}
+    measured = AccuracyCurves(shown, points, accuracy)
     return measured, [kinds[k % len(kinds)] for k in range(clients)], values
 
 

@@ -5,16 +5,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import pfl.fedhip.closed_form
 from pfl.errors import InputError
-from pfl.fedhip.closed_form import (
-    _refit_head,
-    _update_head,
-    aggregate,
-    local_head,
-    one_hot,
-    personalized_head,
-)
+from pfl.fedhip.closed_form import aggregate, one_hot
+from pfl.fedhip.families import equation_14
+from pfl.fedhip.families.equation_14 import _refit_head, _update_head, personalized_head
+from pfl.fedhip.families.local_head import local_head
 from pfl.fedhip.moments import Moments, moments
 from pfl.fedhip.paper_recursion import PaperUpload, paper_upload, recursive_global_head
 from tests import oracles
@@ -133,13 +128,13 @@ def test_the_cheaper_route_is_taken(samples, width, route, monkeypatch):
     taken = []
 
     def spy(name):
-        original = getattr(pfl.fedhip.closed_form, name)
+        original = getattr(equation_14, name)
 
         def call(*arguments):
             taken.append(name)
             return original(*arguments)
 
-        monkeypatch.setattr(pfl.fedhip.closed_form, name, call)
+        monkeypatch.setattr(equation_14, name, call)
 
     spy("_refit_head")
     spy("_update_head")

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pfl.errors import InputError
-from pfl.fedhip.membership import answer, forget, join
+from pfl.fedhip.membership import forget, join, solve_sums
 from pfl.fedhip.moments import Moments, moments, total
 from pfl.fedhip.server import read_sums, write_server
 from tests.fedhip.test_moments import of, zero
@@ -16,7 +16,7 @@ BETAS = st.sampled_from([None, 0.5, 30.0])
 
 
 def written(path, summed, beta):
-    write_server(path, summed, answer(summed, beta), automatic=beta is None)
+    write_server(path, summed, solve_sums(summed, beta), automatic=beta is None)
     return path.read_bytes()
 
 
@@ -58,7 +58,7 @@ def test_the_file_tells_how_beta_came_about_but_not_of_whom_it_is(
     assert one == written(folder / "b.h5", total(sent[::-1], zero(federation)), beta)
     summed, kept = read_sums(folder / "a.h5")
     assert (summed, kept) == (total(sent, zero(federation)), beta)
-    chosen = answer(summed, beta).beta
+    chosen = solve_sums(summed, beta).beta
     given_now = written(folder / "c.h5", summed, chosen)
     assert (given_now == one) is (beta is not None)
 

@@ -19,7 +19,7 @@ from pfl.data.features.features import open_features, write_features
 from pfl.data.samples.clients import read_clients, write_clients
 from pfl.data.samples.index import Index, read_index, write_index
 from pfl.errors import InputError
-from pfl.fedhip.selection.candidates import Family
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.flower.server.app import main
 from stages.aggregate import aggregate

@@ -15,7 +15,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, Context, RecordDict
 
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.clients import Clients, assign, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.flower.server.app import main
@@ -52,7 +52,7 @@ def data(tmp_path_factory):
     names = tuple("abc")
     write_index(folder / "index.h5", Index(label, split, label * 0, names, ("all",)), {})
     parts = [
-        deal(rng.integers(CLIENTS, size=len(rows)), rows, label[rows], CLIENTS, CLASSES)
+        assign(rng.integers(CLIENTS, size=len(rows)), rows, label[rows], CLIENTS, CLASSES)
         for rows in (np.arange(cut), np.arange(cut, n))
     ]
     write_clients(folder / "clients.h5", Clients(*parts), {})

@@ -90,7 +90,7 @@ def test_messages_and_states_come_back_as_they_were():
 
 
 def test_text_of_something_else_is_no_message():
-    with pytest.raises((ValueError, KeyError)):
+    with pytest.raises(ValueError, match="missing required field"):
         decode(Question, encode(Advert(1, b"", b"")))
-    with pytest.raises(ValueError, match="is no int"):
+    with pytest.raises(ValueError, match="Expected `int`"):
         decode(Question, '{"client": "1", "present": [], "lost": []}')

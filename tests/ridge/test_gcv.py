@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.families.local_head import local_path
 from pfl.fedhip.moments import Moments, moments
 from pfl.ridge.gcv import choose_beta, global_path
 from pfl.ridge.grid import decades
-from pfl.ridge.leave_one_out import local_path
 from pfl.ridge.smoother import smoother
 from tests import oracles
 from tests.fedhip.test_closed_form import total
@@ -61,7 +61,7 @@ def test_gcv_chooses_nearly_as_well_as_exact_leave_one_out(seed):
     path = local_path(smoother(features), oracles.one_hot(labels, 3))
 
     def left_out(beta):
-        return np.sum(path.residuals(np.array([beta])) ** 2)
+        return np.sum(path(np.array([beta])) ** 2)
 
     shared = global_path(*moments(rows, labels, 3, 2.0**-8).ridge_sums())
     largest = shared.spectrum.values.max()

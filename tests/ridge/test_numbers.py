@@ -11,18 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pfl.cli.verification.normal_equations import (
-    FLOAT64,
-    allowed,
-    backward_error,
-    global_system,
-    system,
-)
+from pfl.cli.verification.normal_equations import FLOAT64, allowed, backward_error
 from pfl.errors import InputError
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import aggregate, local_head, personalized_head
+from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.equation_14 import personalized_head
+from pfl.fedhip.families.global_head import global_normal_equations
+from pfl.fedhip.families.local_head import local_head
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.paper_recursion import paper_upload, recursive_global_head
-from pfl.fedhip.selection.candidates import Candidate, Family
 from tests.exact import condition, exact, floats, solve
 from tests.exact_cases import CLASSES, COLUMNS, Problem, Sums, columns, problems
 
@@ -83,7 +80,7 @@ def check_all(problem):
     if head is None:
         return
     server = aggregate(problem.total, beta)
-    assert backward_error(global_system(server), head) <= FLOAT64
+    assert backward_error(global_normal_equations(server), head) <= FLOAT64
     drawn, size = own.ridged(rho), np.linalg.norm(head)
     anchored = check(
         lambda: anchored_head(head, features, labels, rho),
@@ -100,7 +97,7 @@ def check_all(problem):
         (Candidate(Family.FEDHIP, alpha=alpha, beta=beta), of_14),
     ):
         if found is not None:
-            equations = system(one, problem.sent, server)
+            equations = one.family.definition.normal_equations(one, problem.sent, server)
             assert backward_error(equations, found) <= allowed(equations)
 
 

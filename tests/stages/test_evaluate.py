@@ -8,12 +8,13 @@ import pytest
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import read, reading
 from pfl.artifacts.provenance import Origins
-from pfl.data.samples.clients import Clients, deal, read_clients, write_clients
+from pfl.data.samples.clients import Clients, assign, read_clients, write_clients
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
 from pfl.evaluation import heads
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.heads import create_heads
-from pfl.fedhip.selection.candidates import Candidate, Family
+from pfl.fedhip.selection.choice import Chosen
 from stages.evaluate import evaluate
 from tests.synthetic import PLAIN, write_federation
 
@@ -36,10 +37,8 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING, left=()):
         for client in range(clients):
             drawn = rng.standard_normal((2, WIDTH, CLASSES))
             losses = rng.uniform(size=len(CANDIDATES))
-            if client in left:
-                heads.add_nothing(client)
-            else:
-                heads.add(client, *drawn, (3, client % 4), losses)
+            chosen = Chosen(*drawn, 3, client % 4, losses)
+            heads.add(client, None if client in left else chosen)
 
 
 def run(folder):
@@ -161,7 +160,7 @@ def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):
     held = read_clients(tmp_path / "clients.h5")
     index = read_index(tmp_path / "index.h5")
     rows = np.flatnonzero(index.test)
-    everything = deal(np.zeros(len(rows), int), rows, index.label[rows], 2, CLASSES)
+    everything = assign(np.zeros(len(rows), int), rows, index.label[rows], 2, CLASSES)
     write_clients(tmp_path / "clients.h5", Clients(held.train, everything), {})
     _, told = run(tmp_path)
     for name in ("local", "global", "personalized"):
@@ -171,7 +170,7 @@ def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):
 def test_nobody_with_test_samples_is_null_and_not_zero(folder):
     held = read_clients(folder / "clients.h5")
     empty = np.empty(0, int)
-    nobody = deal(empty, empty, empty, CLIENTS, CLASSES)
+    nobody = assign(empty, empty, empty, CLIENTS, CLASSES)
     write_clients(folder / "clients.h5", Clients(held.train, nobody), {})
     metrics, _ = run(folder)
     assert metrics["clients-without-test"] == CLIENTS

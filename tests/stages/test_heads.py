@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pfl.data.features.features import write_features
-from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.clients import Clients, assign, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
@@ -38,7 +38,7 @@ def inputs(tmp_path_factory):
     write_index(folder / "index.h5", Index(label, split, group, ("a", "b", "c"), ("x",)), {})
     owner = rng.integers(0, CLIENTS, count)
     parts = [
-        deal(owner[one], one, label[one], CLIENTS, CLASSES)
+        assign(owner[one], one, label[one], CLIENTS, CLASSES)
         for one in (np.arange(TRAINING), np.arange(TRAINING, count))
     ]
     write_clients(folder / "clients.h5", Clients(*parts), {})

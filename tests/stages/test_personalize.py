@@ -7,14 +7,15 @@ from pfl.artifacts.hdf5 import read, reading
 from pfl.artifacts.provenance import UNKNOWN
 from pfl.data.client_features.by_client import by_client
 from pfl.data.features.features import open_features
-from pfl.data.samples.clients import Clients, deal, read_clients, write_clients
+from pfl.data.samples.clients import Clients, assign, read_clients, write_clients
 from pfl.data.samples.index import read_index
-from pfl.fedhip.closed_form import local_head, personalized_head
+from pfl.fedhip.families.equation_14 import personalized_head
+from pfl.fedhip.families.local_head import local_head
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import open_heads
 from pfl.fedhip.members import Members, without, write_members
-from pfl.fedhip.membership import answer
+from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import Moments, total
-from pfl.fedhip.selection.candidates import Family
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.server import read_server, write_server
 from stages.gram import client_moments
@@ -89,7 +90,7 @@ def leave(folder, *clients):
     with open_features(folder / "features.h5") as features:
         sent = list(client_moments(features, held, samples))
     summed = total((sent[k] for k in np.flatnonzero(member)), Moments.zero(12, CLASSES, STEP))
-    write_server(folder / "server.h5", summed, answer(summed, None), automatic=True)
+    write_server(folder / "server.h5", summed, solve_sums(summed, None), automatic=True)
     write_members(folder / "members.h5", Members(member, UNKNOWN))
     return member
 
@@ -103,7 +104,7 @@ def never_there(folder, member):
         samples = [part.of(k) for k in np.flatnonzero(member).tolist()]
         owner = np.repeat(number[member], [len(one) for one in samples])
         sample = np.concatenate(samples)
-        parts.append(deal(owner, sample, label[sample], int(member.sum()), CLASSES))
+        parts.append(assign(owner, sample, label[sample], int(member.sum()), CLASSES))
     write_clients(folder / "clients.h5", Clients(*parts), {})
     write_members(folder / "members.h5", Members(np.ones(int(member.sum()), bool), UNKNOWN))
 

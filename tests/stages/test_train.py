@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.clients import Clients, deal, write_clients
+from pfl.data.samples.clients import Clients, assign, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
@@ -42,7 +42,7 @@ def inputs(tmp_path_factory):
     group = (owner == CLIENTS - 1).astype(np.int32)  # the last client has a group of its own
     write_index(folder / "index.h5", Index(label, split, group, ("a", "b", "c"), ("x", "y")), {})
     parts = [
-        deal(owner[rows], rows, label[rows], CLIENTS, CLASSES)
+        assign(owner[rows], rows, label[rows], CLIENTS, CLASSES)
         for rows in (np.arange(TRAINING), np.arange(TRAINING, count))
     ]
     write_clients(folder / "clients.h5", Clients(*parts), {})

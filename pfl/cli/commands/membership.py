@@ -54,4 +54,4 @@ def _change(
     sent = read_uploads(files, clients)
     summed, beta = read_sums(server)
     changed = change(summed, sent)
-    write_server(out, changed, membership.answer(changed, beta), automatic=beta is None)
+    write_server(out, changed, membership.solve_sums(changed, beta), automatic=beta is None)

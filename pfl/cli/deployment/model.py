@@ -23,7 +23,7 @@ from pfl.artifacts.provenance import Origins
 from pfl.backbones.models.backbone import Backbone
 from pfl.backbones.models.families import load_backbone
 from pfl.data.client_features.clipping import Clip
-from pfl.data.client_features.feature_map import View
+from pfl.data.client_features.feature_map import FeatureMap
 from pfl.data.client_features.random_projection import SignMap
 from pfl.data.features.fixed_point import dequantize, quantize
 from pfl.data.samples.clients import check_number
@@ -106,7 +106,7 @@ def load_model(project: Project, client: int, kind: HeadKind, weights: Path | No
         width = int(file["feature"].shape[1])
     step = float(facts["step"])
     with reading(project.artifact("heads"), "heads") as file:
-        maps = View.of(file.attrs).maps(width, step)
+        maps = FeatureMap.of(file.attrs).maps(width, step)
     expected = maps[-1].m if maps else width, len(classes)
     if head.shape != expected:
         raise InputError(

@@ -13,9 +13,9 @@ from pfl.data.features.features import open_features
 from pfl.data.images.images import open_images
 from pfl.data.samples.clients import check_number, read_clients
 from pfl.data.samples.index import read_index
+from pfl.fedhip.families.table import Candidate
 from pfl.fedhip.heads import PARAMETERS, open_heads
 from pfl.fedhip.members import read_members
-from pfl.fedhip.selection.candidates import Candidate
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
 

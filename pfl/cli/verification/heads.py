@@ -10,8 +10,8 @@ import numpy as np
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.project import Project
 from pfl.artifacts.provenance import Origins
-from pfl.cli.verification.normal_equations import FLOAT32, allowed, backward_error, system
-from pfl.data.client_features.feature_map import View, open_view
+from pfl.cli.verification.normal_equations import FLOAT32, allowed, backward_error
+from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
@@ -42,7 +42,7 @@ def origins(project: Project) -> str:
         open_uploads(project.artifact("uploads")) as sent,
     ):
         heads.origins.check("heads", made)
-        if View.of(heads.file.attrs) != View.of(sent.view):
+        if FeatureMap.of(heads.file.attrs) != FeatureMap.of(sent.view):
             raise InputError(
                 "heads.h5 and uploads.h5 are of features through different maps: run `dvc repro`."
             )
@@ -97,7 +97,7 @@ def _errors(
     errors = {}
     for name, (candidate, head) in stored.items():
         if candidate is not None:  # as of a client that left
-            equations = system(candidate, own, server)
+            equations = candidate.family.definition.normal_equations(candidate, own, server)
             error = backward_error(equations, head.astype(np.float64))
             errors[name] = error, FLOAT32 if error <= FLOAT32 else allowed(equations)
     return errors
@@ -108,7 +108,9 @@ def accuracies(project: Project) -> str:
     _, knowledge = read_server(project.artifact("server"))
     with (
         open_heads(project.artifact("heads")) as heads,
-        open_view(project.artifact("features"), View.of(heads.file.attrs)) as features,
+        open_mapped_features(
+            project.artifact("features"), FeatureMap.of(heads.file.attrs)
+        ) as features,
     ):
         index = read_index(project.artifact("index"))
         clients = read_clients(project.artifact("clients"))

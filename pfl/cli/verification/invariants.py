@@ -6,16 +6,17 @@ from jaxtyping import Int
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.project import Project
 from pfl.artifacts.provenance import Origins, check_origin
-from pfl.cli.verification.normal_equations import FLOAT64, backward_error, global_system
+from pfl.cli.verification.normal_equations import FLOAT64, backward_error
 from pfl.data.client_features.by_client import ClientSamples, by_client, check_same_run
-from pfl.data.client_features.feature_map import View, open_view
+from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.features.features import open_features
 from pfl.data.features.fixed_point import LIMIT
 from pfl.data.images.images import open_images
-from pfl.data.samples.clients import Deal, read_clients
+from pfl.data.samples.clients import Assignment, read_clients
 from pfl.data.samples.external_group import common_test
 from pfl.data.samples.index import Index, read_index
 from pfl.errors import InputError
+from pfl.fedhip.families.global_head import global_normal_equations
 from pfl.fedhip.members import read_members
 from pfl.fedhip.moments import Moments, moments, total
 from pfl.fedhip.server import are_private, read_server
@@ -81,7 +82,7 @@ def partition(project: Project) -> str:
     return summary + (f"; {external} samples are external" if external else "")
 
 
-def counts(part: Deal, index: Index) -> Int[np.ndarray, "clients classes"]:
+def counts(part: Assignment, index: Index) -> Int[np.ndarray, "clients classes"]:
     """Samples per client and class, counted anew."""
     owner = np.repeat(np.arange(part.clients), part.sizes)
     cells = owner * len(index.classes) + index.label[part.sample]
@@ -134,7 +135,7 @@ def upload_sums(project: Project) -> str:
     train = read_clients(project.artifact("clients")).train
     with (
         open_uploads(project.artifact("uploads")) as sent,
-        open_view(project.artifact("features"), View.of(sent.view)) as features,
+        open_mapped_features(project.artifact("features"), FeatureMap.of(sent.view)) as features,
     ):
         check_same_run(features, index, train)
 
@@ -183,7 +184,7 @@ def server_listed(project: Project) -> str:
 def server_head(project: Project) -> str:
     """The global head solves its normal equations."""
     _, knowledge = read_server(project.artifact("server"))
-    error = backward_error(global_system(knowledge), knowledge.head)
+    error = backward_error(global_normal_equations(knowledge), knowledge.head)
     if not error <= FLOAT64:
         raise _wrong(
             f"the global head in server.h5 misses its normal equations by {error:.2g}, relatively, "

@@ -12,7 +12,7 @@ from jaxtyping import Int, Int16
 
 from pfl.artifacts.provenance import check_origin
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Deal
+from pfl.data.samples.clients import Assignment
 from pfl.data.samples.index import Index
 from pfl.errors import InputError
 
@@ -36,35 +36,35 @@ class ClientSamples:
 
 
 def by_client(
-    features: Features, index: Index, held: Deal, budget: int = BUDGET_BYTES
+    features: Features, index: Index, assignment: Assignment, budget: int = BUDGET_BYTES
 ) -> Iterator[ClientSamples]:
     """Yield the samples of every client, in ascending order of clients.
 
-    At most ``budget`` bytes of rows are held at once, or one client's if that is more.
+    At most ``budget`` bytes of rows are assignment at once, or one client's if that is more.
 
     Raises:
         InputError: the three inputs belong to different runs.
     """
-    check_same_run(features, index, held)
+    check_same_run(features, index, assignment)
     limit = max(1, budget // (2 * features.m))
-    for first, last in _spans(held.offset, limit):
-        start = held.offset[first]
-        samples = held.sample[start : held.offset[last]]
-        rows, labels = gather(features, index.images_of(samples)), index.label[samples]
+    for first, last in _spans(assignment.offset, limit):
+        start = assignment.offset[first]
+        samples = assignment.sample[start : assignment.offset[last]]
+        rows, labels = rows_of(features, index.images_of(samples)), index.label[samples]
         for client in range(first, last):
-            own = slice(held.offset[client] - start, held.offset[client + 1] - start)
+            own = slice(assignment.offset[client] - start, assignment.offset[client + 1] - start)
             yield ClientSamples(client, rows[own], labels[own])
 
 
-def check_same_run(features: Features, index: Index, held: Deal) -> None:
+def check_same_run(features: Features, index: Index, assignment: Assignment) -> None:
     """Refuse features, an index and clients that do not go together.
 
     Raises:
         InputError: they were made from different images or indices, or their sizes differ.
     """
     check_origin("features", features.images_sha256, "images of the index", index.images_sha256)
-    check_origin("clients", held.index_sha256, "index", index.sha256)
-    highest = held.sample.max(initial=-1)
+    check_origin("clients", assignment.index_sha256, "index", index.sha256)
+    highest = assignment.sample.max(initial=-1)
     if len(features) != index.images or highest >= len(index.label):
         raise InputError(
             f"The features are of {len(features)} images, the index of {len(index.label)} samples "
@@ -83,7 +83,7 @@ def _spans(offset: Int[np.ndarray, " clients_plus_1"], limit: int) -> Iterator[t
         first = last
 
 
-def gather(features: Features, images: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
+def rows_of(features: Features, images: Int[np.ndarray, " n"]) -> Int16[np.ndarray, "n m"]:
     """Rows of the given images, in the given order; an image may come more than once."""
     order = np.argsort(images, kind="stable")
     ascending = images[order]

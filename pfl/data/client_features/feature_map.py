@@ -22,11 +22,11 @@ from pfl.data.features.features import Features, open_features
 from pfl.errors import InputError
 
 log = logging.getLogger("pfl")
-FACT = "feature-project"  # recorded by all that records a view
+FACT = "feature-project"  # recorded by all that records a map
 
 
 @dataclass(frozen=True)
-class View:
+class FeatureMap:
     """What the user set.
 
     Attributes:
@@ -43,7 +43,7 @@ class View:
 
     @property
     def facts(self) -> dict[str, Attribute]:
-        """What artifacts made from this view record of it; a norm of 0 stands for none."""
+        """What artifacts made through this map record of it; a norm of 0 stands for none."""
         return {
             "feature-project": self.project,
             "feature-lift": self.lift,
@@ -52,8 +52,8 @@ class View:
         }
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> "View":
-        """The view that the attributes of an artifact record."""
+    def of(cls, facts: Mapping[str, Any]) -> "FeatureMap":
+        """The map that the attributes of an artifact record."""
         project, lift, seed = (
             int(facts.get(f"feature-{name}", 0)) for name in ("project", "lift", "seed")
         )
@@ -77,18 +77,15 @@ class View:
         return tuple(made)
 
 
-def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
-    """Refuse what was made of features seen otherwise, which may even have the same shape.
+def check_feature_map(product: str, recorded: Mapping[str, Any], actual: FeatureMap) -> None:
+    """Refuse a product of features through another map, which may even have the same shape.
 
-    Args:
-        product: what to call it in a message.
-        recorded: its attributes; nothing is checked where they tell of no view.
-        actual: the view at hand.
+    Nothing is checked where its recorded attributes tell of no map.
 
     Raises:
-        InputError: it was.
+        InputError: it is one.
     """
-    if FACT in recorded and View.of(recorded) != actual:
+    if FACT in recorded and FeatureMap.of(recorded) != actual:
         raise InputError(
             f"The {product} were made of features with other settings of the section features: "
             "run `dvc repro`, which makes them anew, or give the same settings."
@@ -96,15 +93,15 @@ def check_view(product: str, recorded: Mapping[str, Any], actual: View) -> None:
 
 
 @contextmanager
-def open_view(path: Path, view: View) -> Iterator[Features]:
-    """Open ``features.h5`` to be read through a view; tells at the end what the view cut off.
+def open_mapped_features(path: Path, feature_map: FeatureMap) -> Iterator[Features]:
+    """Open ``features.h5`` to be read through a map; tells at the end what the map cut off.
 
     Raises:
-        InputError: the file is missing, damaged or of another kind, or the view impossible.
+        InputError: the file is missing, damaged or of another kind, or the map impossible.
     """
     with open_features(path) as plain:
         features, saturated, shortened = plain, _Count(), _Count()
-        for made in view.maps(plain.m, plain.step):
+        for made in feature_map.maps(plain.m, plain.step):
             features = _mapped(features, made, shortened if isinstance(made, Clip) else saturated)
         yield features
     if saturated.number:
@@ -112,8 +109,10 @@ def open_view(path: Path, view: View) -> Iterator[Features]:
             "%d values of the mapped features exceed the fixed-point range and were clipped: set "
             "extract.feature-range higher to avoid it.", saturated.number,
         )  # fmt: skip
-    if view.norm is not None:
-        log.info("%d feature rows were longer than %g and clipped.", shortened.number, view.norm)
+    if feature_map.norm is not None:
+        log.info(
+            "%d feature rows were longer than %g and clipped.", shortened.number, feature_map.norm
+        )
 
 
 @dataclass

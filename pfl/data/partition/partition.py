@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from pfl.data.partition import schemes
 from pfl.data.partition.apportion import deal_in_proportion
-from pfl.data.samples.clients import Clients, deal
+from pfl.data.samples.clients import Clients, assign
 from pfl.data.samples.external_group import inside, outside
 from pfl.data.samples.index import Index
 
@@ -112,11 +112,11 @@ def partition_samples(
     pool, tests = (_pool(index, rows, settings.external_group) for rows in (train, test))
     owner = _SCHEMES[settings.scheme](pool, settings, train_rng)
     clients, classes = settings.clients, len(index.classes)
-    training = deal(owner, train, pool.label, clients, classes)
+    training = assign(owner, train, pool.label, clients, classes)
     blocks = len(tests.groups) if settings.scheme is Scheme.NATURAL else 1
     block = tests.group if blocks > 1 else np.zeros(len(test), np.int64)
     owner = deal_test(training.count, tests.label, block, blocks, test_rng)
-    dealt = deal(owner, test, tests.label, clients, classes)
+    dealt = assign(owner, test, tests.label, clients, classes)
     return Clients(training, dealt, np.flatnonzero(aside))
 
 

@@ -20,8 +20,8 @@ from pfl.errors import InputError
 
 
 @dataclass(frozen=True)
-class Deal:
-    """One split dealt to K clients.
+class Assignment:
+    """Who of K clients holds which samples of one split.
 
     Attributes:
         sample: sample numbers sorted by (client, label, sample number).
@@ -52,7 +52,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Clients:
-    """The training and the test deal of the same K clients.
+    """Who holds which training and which test samples, of the same K clients.
 
     Attributes:
         train: the training samples.
@@ -62,19 +62,19 @@ class Clients:
         sha256: of their own file; empty where there is none yet.
     """
 
-    train: Deal
-    test: Deal
+    train: Assignment
+    test: Assignment
     external: Int[np.ndarray, " e"] = field(default_factory=lambda: np.empty(0, np.int64))
     sha256: str = ""
 
 
-def deal(
+def assign(
     owner: Int[np.ndarray, " n"],
     sample: Int[np.ndarray, " n"],
     label: Int[np.ndarray, " n"],
     clients: int,
     classes: int,
-) -> Deal:
+) -> Assignment:
     """Sort samples by owner, label and number; samples owned by -1 belong to nobody."""
     owned = owner >= 0
     owner, sample, label = owner[owned], sample[owned], label[owned]
@@ -82,11 +82,11 @@ def deal(
     count = np.bincount(owner * classes + label, minlength=clients * classes)
     count = count.reshape(clients, classes).astype(np.int64)
     offset = np.concatenate(([0], np.cumsum(count.sum(1)))).astype(np.int64)
-    return Deal(sample[order].astype(np.int64), offset, count)
+    return Assignment(sample[order].astype(np.int64), offset, count)
 
 
 def write_clients(path: Path, clients: Clients, attributes: dict[str, str | int | float]) -> None:
-    """Store the deals as the artifact ``clients.h5``."""
+    """Store both assignments as the artifact ``clients.h5``."""
     with create(path, "clients", attributes) as file:
         for name, part in (("train", clients.train), ("test", clients.test)):
             group = file.create_group(name)
@@ -101,13 +101,15 @@ def read_clients(path: Path) -> Clients:
     """Load ``clients.h5``."""
     with reading(path, "clients") as file:
         made_from = origin(file, "index")
-        train, test = (_read_deal(file[part], made_from) for part in ("train", "test"))
+        train, test = (_read_assignment(file[part], made_from) for part in ("train", "test"))
         external = read(file, "external") if "external" in file else np.empty(0, np.int64)
         return Clients(train, test, external, recorded_sha256(path, "clients"))
 
 
-def _read_deal(group: h5py.Group, index_sha256: str) -> Deal:
-    return Deal(read(group, "sample"), read(group, "offset"), read(group, "count"), index_sha256)
+def _read_assignment(group: h5py.Group, index_sha256: str) -> Assignment:
+    return Assignment(
+        read(group, "sample"), read(group, "offset"), read(group, "count"), index_sha256
+    )
 
 
 def check_number(client: int, clients: int) -> None:

@@ -1,4 +1,4 @@
-"""From samples and their owners to what each client trains with and all are tested with."""
+"""From samples and who holds them to what each client trains with and everybody is tested with."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

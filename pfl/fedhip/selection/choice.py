@@ -6,18 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import Knowledge, local_head, personalized_head, with_beta
+from pfl.fedhip.closed_form import Knowledge, with_beta
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import Candidate, Family, Settings, candidates, eligible
+from pfl.fedhip.selection.candidates import HeadSettings, candidates, eligible
 from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import Own, losses
+from pfl.fedhip.selection.losses import losses
 from pfl.ridge.gcv import GlobalPath, global_path
 
 
 @dataclass(frozen=True)
-class Menu:
-    """What all clients share: the server's answer, made ready, and the candidates.
+class Alternatives:
+    """The heads that every client chooses from, and the server's answer, ready to make them.
 
     Attributes:
         candidates: every candidate, the most global first.
@@ -25,7 +26,7 @@ class Menu:
         local: numbers of those that L_k may be, ascending.
         criterion: what leave-one-out makes small.
         server: the server's answer at its own β.
-        at: the same sums at each β of equation (14).
+        at: the same sums at each β that a candidate has in place of the server's.
         path: the spectrum of the sums.
     """
 
@@ -43,12 +44,23 @@ class Menu:
         choices = [part for part in (self.personalized, self.local) if len(part) > 1]
         return sorted({i for part in choices for i in part})
 
+    def head(
+        self, number: int, features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "m d"]:
+        """The head that a candidate is for the client with these samples."""
+        one = self.candidates[number]
+        definition = one.family.definition
+        knowledge = self.at[one.beta] if definition.pooled_beta else self.server
+        return definition.head(one, knowledge, features, labels)
 
-def menu(total: Moments, knowledge: Knowledge, settings: Settings, criterion: Criterion) -> Menu:
+
+def prepare_choice(
+    total: Moments, knowledge: Knowledge, settings: HeadSettings, criterion: Criterion
+) -> Alternatives:
     """Prepare the choice of every client from what the server sent."""
     every = candidates(settings, scale_of(knowledge.gram, total.samples))
-    betas = {one.beta for one in every if one.family is Family.FEDHIP}
-    return Menu(
+    betas = {one.beta for one in every if one.family.definition.pooled_beta}
+    return Alternatives(
         candidates=every,
         personalized=eligible(every, settings.family),
         local=eligible(every, Family.LOCAL),
@@ -83,7 +95,9 @@ class Chosen:
     losses: Float[np.ndarray, " candidates"]
 
 
-def choose(menu: Menu, features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"]) -> Chosen:
+def choose(
+    alternatives: Alternatives, features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"]
+) -> Chosen:
     """Choose among the candidates and solve for the heads of one client.
 
     The client uses its own samples and what the server sent. A chosen head is made by the very
@@ -91,38 +105,28 @@ def choose(menu: Menu, features: Float[np.ndarray, "n m"], labels: Int[np.ndarra
     or one sample nothing can be learned by leaving one out: an open choice then falls on the first
     candidate, the global head, and the baseline on the largest β.
     """
+    every = alternatives.candidates
     if len(labels) > 1:
-        own = Own(menu.path, menu.server.beta, features, labels)
-        found = losses(own, menu.candidates, menu.open, menu.criterion)
+        problem = ClientProblem(alternatives.path, alternatives.server.beta, features, labels)
+        measured = losses(problem, every, alternatives.open, alternatives.criterion)
     else:
-        found = np.full(len(menu.candidates), np.nan)
-    local = _least(found, menu.local, menu.local[0])
-    choice = _least(found, menu.personalized, 0)
-    baseline, own_head = (_head(menu, i, features, labels) for i in (local, choice))
-    return Chosen(baseline, own_head, local, choice, found)
+        measured = np.full(len(every), np.nan)
+    local = _least(measured, alternatives.local, alternatives.local[0])
+    personalized = _least(measured, alternatives.personalized, 0)
+    return Chosen(
+        alternatives.head(local, features, labels),
+        alternatives.head(personalized, features, labels),
+        local,
+        personalized,
+        measured,
+    )
 
 
-def _least(found: Float[np.ndarray, " candidates"], numbers: Sequence[int], otherwise: int) -> int:
+def _least(
+    measured: Float[np.ndarray, " candidates"], numbers: Sequence[int], otherwise: int
+) -> int:
     """The first candidate of least loss; the only one; or ``otherwise`` when none was measured."""
     if len(numbers) == 1:
         return numbers[0]
-    part = found[list(numbers)]
+    part = measured[list(numbers)]
     return otherwise if np.isnan(part).any() else numbers[int(part.argmin())]
-
-
-def _head(
-    menu: Menu,
-    number: int,
-    features: Float[np.ndarray, "n m"],
-    labels: Int[np.ndarray, " n"],
-) -> Float[np.ndarray, "m d"]:
-    one = menu.candidates[number]
-    match one.family:
-        case Family.FEDHIP:
-            return personalized_head(menu.at[one.beta], features, labels, one.alpha)
-        case Family.ANCHORED:
-            return anchored_head(menu.server.head, features, labels, one.rho)
-        case Family.LOCAL:
-            return local_head(features, labels, menu.server.head.shape[1], one.beta)
-        case _:
-            return menu.server.head.copy()

@@ -26,18 +26,13 @@ class Criterion(StrEnum):
 def loss(
     criterion: Criterion, residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, " b"]:
-    """Mean loss over n ≥ 1 samples of b heads for d ≥ 2 classes.
+    """Mean loss over n ≥ 1 samples of b heads for d ≥ 2 classes, from one-hot labels less scores.
 
     Infinite for a head with a residual that is not finite.
-
-    Args:
-        criterion: which loss.
-        residuals: one-hot label minus class scores, for each sample and head.
-        labels: classes of the samples.
     """
     with np.errstate(invalid="ignore"):
-        found = _LOSSES[criterion](residuals, labels)
-    return np.where(np.isfinite(residuals).all(axis=(0, 2)), found, np.inf)
+        means = _LOSSES[criterion](residuals, labels)
+    return np.where(np.isfinite(residuals).all(axis=(0, 2)), means, np.inf)
 
 
 def margins(

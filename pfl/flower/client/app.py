@@ -6,10 +6,10 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from threadpoolctl import threadpool_limits
 
-from pfl.flower.client.fedhip import SENT, features_hello, personalize, site_moments
+from pfl.flower.client.fedhip import SENT, features_hello, make_heads, site_moments
 from pfl.flower.client.site import Site, site_of
 from pfl.flower.messages.hello import hello_record
-from pfl.flower.messages.records import moments_record
+from pfl.flower.messages.moments import moments_record
 
 app = ClientApp()
 
@@ -39,7 +39,7 @@ def moments(message: Message, context: Context) -> Message:
 @app.evaluate("heads")
 def heads(message: Message, context: Context) -> Message:
     """FedHiP, phase 3."""
-    return _answer(message, context, personalize)
+    return _answer(message, context, make_heads)
 
 
 # Without PyTorch and cryptography where they are not needed: their import takes seconds, and Flower
@@ -51,7 +51,7 @@ def advertise(message: Message, context: Context) -> Message:
     """Secure sum: public keys."""
     from pfl.flower.client.secure import advertise as step
 
-    return _answer(message, context, lambda site, told: step(site, told, context.state))
+    return _answer(message, context, lambda site, content: step(site, content, context.state))
 
 
 @app.query("share")
@@ -59,7 +59,7 @@ def share(message: Message, context: Context) -> Message:
     """Secure sum: sealed shares of secrets."""
     from pfl.flower.client.secure import share as step
 
-    return _answer(message, context, lambda site, told: step(site, told, context.state))
+    return _answer(message, context, lambda site, content: step(site, content, context.state))
 
 
 @app.train("mask")
@@ -67,7 +67,7 @@ def mask(message: Message, context: Context) -> Message:
     """Secure sum: moments under masks."""
     from pfl.flower.client.secure import mask as step
 
-    return _answer(message, context, lambda site, told: step(site, told, context.state))
+    return _answer(message, context, lambda site, content: step(site, content, context.state))
 
 
 @app.query("reveal")
@@ -75,7 +75,7 @@ def reveal(message: Message, context: Context) -> Message:
     """Secure sum: the shares that take the masks away."""
     from pfl.flower.client.secure import reveal as step
 
-    return _answer(message, context, lambda site, told: step(site, told, context.state))
+    return _answer(message, context, lambda site, content: step(site, content, context.state))
 
 
 @app.query("images")
@@ -83,7 +83,9 @@ def images(message: Message, context: Context) -> Message:
     """Trained methods: who this client is, and what its images are like."""
     from pfl.flower.client.rounds import images_hello
 
-    return _answer(message, context, lambda site, told: hello_record(images_hello(site, told)))
+    return _answer(
+        message, context, lambda site, content: hello_record(images_hello(site, content))
+    )
 
 
 @app.train("round")
@@ -92,7 +94,7 @@ def play(message: Message, context: Context) -> Message:
     _one_thread()
     from pfl.flower.client.rounds import play_part
 
-    return _answer(message, context, lambda site, told: play_part(site, told, context.state))
+    return _answer(message, context, lambda site, content: play_part(site, content, context.state))
 
 
 @app.evaluate("own")
@@ -101,7 +103,7 @@ def own(message: Message, context: Context) -> Message:
     _one_thread()
     from pfl.flower.client.rounds import score_own
 
-    return _answer(message, context, lambda site, told: score_own(site, told, context.state))
+    return _answer(message, context, lambda site, content: score_own(site, content, context.state))
 
 
 def _one_thread() -> None:

@@ -7,7 +7,7 @@ Phases 1 and 3 of arXiv 2508.04470, computed by the functions that the pipeline'
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,17 +18,17 @@ from jaxtyping import Float, Int, Int16
 from pfl.data.features.fixed_point import dequantize
 from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, LOCAL, PERSONALIZED
 from pfl.evaluation.scoring import score_shared
-from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.closed_form import received
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.moments import Moments, moments
-from pfl.fedhip.selection.choice import Chosen, Menu, choose, menu
+from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_choice
 from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello
-from pfl.flower.messages.records import array_record, arrays_of, moments_of, moments_record
+from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
 from pfl.flower.parameters import head_settings, read_json, to_json
-from pfl.ridge.linalg import factor
 
-SENT, SUMS, HEAD, TOLD, METRICS = "sent", "sums", "head", "told", "metrics"
+# Names of the records in messages.
+SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
 
 
 def features_hello(site: Site) -> Hello:
@@ -51,7 +51,7 @@ def site_moments(site: Site) -> Moments:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """What the server sends back, and how heads are to be made of it.
 
     Attributes:
@@ -67,25 +67,27 @@ class Answer:
     section: Mapping[str, object]
 
 
-def answer_record(answer: Answer) -> RecordDict:
+def answer_record(answer: ServerAnswer) -> RecordDict:
     """The server's answer as a record; the same object serves all clients."""
     return RecordDict(
         {
             SUMS: moments_record(answer.total),
             HEAD: array_record({HEAD: answer.head}),
-            TOLD: ConfigRecord({"beta": answer.beta, "personalize": to_json(answer.section)}),
+            SETTINGS: ConfigRecord({"beta": answer.beta, "personalize": to_json(answer.section)}),
         }
     )
 
 
-def personalize(site: Site, content: RecordDict) -> RecordDict:
+def make_heads(site: Site, content: RecordDict) -> RecordDict:
     """Phase 3: make the heads, keep them, and answer with counts only."""
     features = site_features(site)
-    offer = _offer(_Received(content), features.m, len(site.index.classes), features.step)
+    alternatives = _alternatives(
+        _Received.of(content), features.m, len(site.index.classes), features.step
+    )
     rows, labels = site.samples(features, site.held.train)
-    chosen = choose(offer, dequantize(rows, features.step), labels)
+    chosen = choose(alternatives, dequantize(rows, features.step), labels)
     if site.out is not None:
-        _keep(site, site.out / "heads.h5", offer, chosen, content)
+        _keep(site, site.out / "heads.h5", alternatives, chosen, content)
     counts: dict[str, int] = {
         "train": len(labels),
         "test": int(site.held.test.sizes[site.client]),
@@ -95,7 +97,9 @@ def personalize(site: Site, content: RecordDict) -> RecordDict:
     }
     # As the pipeline stores them: what is tested is what is kept.
     kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
-    heads = {GLOBAL: offer.server.head} | {n: head.astype(np.float32) for n, head in kept.items()}
+    heads = {GLOBAL: alternatives.server.head} | {
+        n: head.astype(np.float32) for n, head in kept.items()
+    }
     counts |= _hits(heads, *site.samples(features, site.held.test))
     outside = _hits(heads, *site.external(features))
     counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}
@@ -114,47 +118,44 @@ def _hits(
     }
 
 
-def _keep(site: Site, path: Path, offer: Menu, chosen: Chosen, content: RecordDict) -> None:
+def _keep(
+    site: Site, path: Path, alternatives: Alternatives, chosen: Chosen, content: RecordDict
+) -> None:
     """Store the client's heads as a ``heads.h5`` of one client, with the names of the classes."""
-    shape = (1, *offer.server.head.shape)
+    shape = (1, *alternatives.server.head.shape)
     facts = {name: str(value) for name, value in _section(content).items()}
     facts["classes"] = json.dumps(site.index.classes)
-    with create_heads(path, shape, offer.candidates, facts) as heads:
-        choices = (chosen.local_choice, chosen.choice)
-        heads.add(0, chosen.local, chosen.personalized, choices, chosen.losses)
+    with create_heads(path, shape, alternatives.candidates, facts) as heads:
+        heads.add(0, chosen)
 
 
 def _section(content: RecordDict) -> Mapping[str, object]:
-    return read_json(content.config_records[TOLD]["personalize"])
+    return read_json(content.config_records[SETTINGS]["personalize"])
 
 
+@dataclass(frozen=True)
 class _Received:
     """The server's answer, equal to another one with the same content."""
 
-    def __init__(self, content: RecordDict) -> None:
-        self.content = content
-        told = content.config_records[TOLD]
-        parts = [repr(sorted(told.items())).encode()]
+    digest: bytes
+    content: RecordDict = field(compare=False)
+
+    @classmethod
+    def of(cls, content: RecordDict) -> "_Received":
+        settings = content.config_records[SETTINGS]
+        parts = [repr(sorted(settings.items())).encode()]
         records: list[ArrayRecord] = [content.array_records[name] for name in (SUMS, HEAD)]
         parts += [array.data for record in records for array in record.values()]
-        self.digest = hashlib.sha256(b"".join(parts)).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Received) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return cls(hashlib.sha256(b"".join(parts)).digest(), content)
 
 
 # The virtual clients of a simulation share one decomposition, as the pipeline's do.
 @lru_cache(maxsize=1)
-def _offer(received: _Received, features: int, classes: int, step: float) -> Menu:
+def _alternatives(answer: _Received, features: int, classes: int, step: float) -> Alternatives:
     """What all clients choose from, made ready."""
-    content = received.content
+    content = answer.content
     total = moments_of(content.array_records[SUMS], Moments.zero(features, classes, step))
     head = arrays_of(content.array_records[HEAD])[HEAD]
-    beta = float(str(content.config_records[TOLD]["beta"]))
-    gram = total.gram_matrix()
-    knowledge = Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
+    beta = float(str(content.config_records[SETTINGS]["beta"]))
     settings, criterion = head_settings(_section(content))
-    return menu(total, knowledge, settings, criterion)
+    return prepare_choice(total, received(total, head, beta), settings, criterion)

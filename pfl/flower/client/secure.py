@@ -14,7 +14,7 @@ from pfl.errors import InputError
 from pfl.flower.client.fedhip import SENT, site_moments
 from pfl.flower.client.site import Site
 from pfl.flower.messages.codec import decode, encode
-from pfl.flower.messages.records import array_record
+from pfl.flower.messages.moments import array_record
 from pfl.privacy.secure_aggregation import client
 from pfl.privacy.secure_aggregation.messages import Introduction, Letters, Question
 from pfl.privacy.secure_aggregation.vectors import to_vector

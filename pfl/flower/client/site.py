@@ -13,9 +13,9 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, RecordDict
 from jaxtyping import Bool, Int, Int16
 
-from pfl.data.client_features.by_client import check_same_run, gather
+from pfl.data.client_features.by_client import check_same_run, rows_of
 from pfl.data.features.features import Features, open_features
-from pfl.data.samples.clients import Clients, Deal, deal, read_clients
+from pfl.data.samples.clients import Assignment, Clients, assign, read_clients
 from pfl.data.samples.index import Index, read_index
 from pfl.errors import InputError
 from pfl.flower.messages.kinds import CLASSES
@@ -42,19 +42,19 @@ class Site:
     held: Clients
 
     def samples(
-        self, features: Features, part: Deal
+        self, features: Features, part: Assignment
     ) -> tuple[Int16[np.ndarray, "n m"], Int[np.ndarray, " n"]]:
         """This client's rows of one split, and their labels, ascending."""
         check_same_run(features, self.index, part)
         numbers = part.of(self.client)
-        return gather(features, self.index.images_of(numbers)), self.index.label[numbers]
+        return rows_of(features, self.index.images_of(numbers)), self.index.label[numbers]
 
     def external(
         self, features: Features
     ) -> tuple[Int16[np.ndarray, "n m"], Int[np.ndarray, " n"]]:
         """The same of the group that takes no part, which a simulation alone has at hand."""
         numbers = self.held.external
-        return gather(features, numbers), self.index.label[numbers]
+        return rows_of(features, numbers), self.index.label[numbers]
 
 
 def site_of(context: Context, content: RecordDict) -> Site:
@@ -131,9 +131,9 @@ def _numbered(index: Index, content: RecordDict) -> Index:
 def _all_to(client: int, index: Index) -> Clients:
     """Every sample is this client's, and none another's."""
 
-    def part(mask: Bool[np.ndarray, " n"]) -> Deal:
+    def part(mask: Bool[np.ndarray, " n"]) -> Assignment:
         rows = np.flatnonzero(mask)
         owner = np.full(len(rows), client)
-        return deal(owner, rows, index.label[rows], client + 1, len(index.classes))
+        return assign(owner, rows, index.label[rows], client + 1, len(index.classes))
 
     return Clients(part(index.train), part(index.test))

@@ -43,17 +43,17 @@ class Hello:
 
 def hello_record(hello: Hello) -> RecordDict:
     """A greeting as a record."""
-    told = {"recipe": json.dumps(hello.recipe), "facts": json.dumps(hello.facts)}
-    record = ConfigRecord({"client": hello.client, CLASSES: list(hello.classes), **told})
+    texts = {"recipe": json.dumps(hello.recipe), "facts": json.dumps(hello.facts)}
+    record = ConfigRecord({"client": hello.client, CLASSES: list(hello.classes), **texts})
     return RecordDict({HELLO: record})
 
 
 def parse_hello(node: int, content: RecordDict) -> Hello:
     """Inverse of :func:`hello_record`."""
     del node  # every way to parse an answer has the same signature
-    told = content.config_records[HELLO]
-    recipe, facts = (json.loads(str(told[name])) for name in ("recipe", "facts"))
-    client, names = told["client"], told[CLASSES]
+    record = content.config_records[HELLO]
+    recipe, facts = (json.loads(str(record[name])) for name in ("recipe", "facts"))
+    client, names = record["client"], record[CLASSES]
     if not isinstance(client, int) or client < 0:
         raise InputError(f"it says that its number is {client!r}")
     if not isinstance(names, list) or len(set(names)) < len(names):

@@ -8,7 +8,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from pfl.errors import InputError
-from pfl.flower.messages.records import ADVICE, array_record, arrays_of
+from pfl.flower.messages.moments import ADVICE, array_record, arrays_of
 
 
 def tensor_record(tensors: Mapping[str, Shaped[Tensor, "..."]]) -> ArrayRecord:

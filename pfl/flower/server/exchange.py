@@ -55,10 +55,7 @@ class Exchange:
     ) -> Iterator[tuple[int, Parsed]]:
         """Send each node its record, and yield each answer, parsed, as it arrives.
 
-        Args:
-            contents: by node.
-            kind: Flower's message type.
-            parse: what an answer means; raises :class:`InputError` where it makes no sense.
+        ``parse`` raises :class:`InputError` where an answer makes no sense.
 
         Raises:
             InputError: a client failed, and the run is to stop then.

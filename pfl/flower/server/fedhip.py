@@ -10,12 +10,12 @@ from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
 from pfl.errors import InputError
-from pfl.fedhip.membership import answer as solve
+from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.server import write_server
-from pfl.flower.client.fedhip import SENT, Answer, answer_record, zero_of
+from pfl.flower.client.fedhip import SENT, ServerAnswer, answer_record, zero_of
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import FEATURES, HEADS, MOMENTS
-from pfl.flower.messages.records import moments_of
+from pfl.flower.messages.moments import moments_of
 from pfl.flower.parameters import RunSettings, Section, check_plain_sums, head_settings
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
@@ -49,9 +49,9 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     else:
         ledger, hellos = _plain(net, hellos, settings, set(nodes), left_out)
     total = ledger.total
-    knowledge = solve(total, beta)
+    knowledge = solve_sums(total, beta)
     write_server(settings.report / "server.h5", total, knowledge, automatic=beta is None)
-    answer = Answer(total, knowledge.head, knowledge.beta, section)
+    answer = ServerAnswer(total, knowledge.head, knowledge.beta, section)
     write_report(settings.report, answer, _personalize(net, answer, hellos, ledger), net)
 
 
@@ -121,7 +121,7 @@ def _collect(net: Exchange, ledger: Ledger, hellos: Mapping[int, Hello]) -> None
 
 
 def _personalize(
-    net: Exchange, answer: Answer, hellos: Mapping[int, Hello], ledger: Ledger
+    net: Exchange, answer: ServerAnswer, hellos: Mapping[int, Hello], ledger: Ledger
 ) -> dict[int, Achieved]:
     """Send the answer to all members that are there; what each client's heads achieve."""
     record = answer_record(answer)

@@ -15,12 +15,9 @@ def greet(
 ) -> dict[int, Hello]:
     """Ask every node who it is; returns those that go together, by node.
 
-    Args:
-        net: the exchange; it learns the clients' numbers and, the first time, the classes.
-        request: what each node is asked with.
-        kind: the message type.
-        wanted: the fingerprint that all must have; empty for that of most, of equally many that
-            of the client with the lowest number.
+    All must have the fingerprint ``wanted``; where that is empty, that of most, of equally many
+    that of the client with the lowest number. ``net`` learns the clients' numbers and, the first
+    time, the classes.
 
     Raises:
         InputError: somebody failed and the run is to stop then.
@@ -52,11 +49,11 @@ def _alike(net: Exchange, hellos: dict[int, Hello], wanted: str) -> dict[int, He
     """Those with the fingerprint that is wanted."""
     ordered = sorted(hellos.items(), key=lambda item: item[1].client)
     votes = Counter(hello.fingerprint for _, hello in ordered)
-    asked = wanted or max(votes, key=lambda name: votes[name], default="")
-    models = [hello for _, hello in ordered if hello.fingerprint == asked]
+    fingerprint = wanted or max(votes, key=lambda name: votes[name], default="")
+    models = [hello for _, hello in ordered if hello.fingerprint == fingerprint]
     for node, hello in ordered:
-        if hello.fingerprint != asked:
-            net.fault(node, _difference(hello, models[0] if models else None, asked))
+        if hello.fingerprint != fingerprint:
+            net.fault(node, _difference(hello, models[0] if models else None, fingerprint))
             del hellos[node]
     return hellos
 
@@ -72,13 +69,13 @@ def first_of(hellos: Mapping[int, Hello]) -> Hello:
     return next(iter(hellos.values()))
 
 
-def _difference(hello: Hello, model: Hello | None, asked: str) -> str:
+def _difference(hello: Hello, model: Hello | None, expected: str) -> str:
     """In what a client differs from the others."""
-    what = f"the fingerprint of its data is {hello.fingerprint}, not {asked}"
+    what = f"the fingerprint of its data is {hello.fingerprint}, not {expected}"
     if model is None:
         return what
     names = [name for name in model.recipe if hello.recipe.get(name) != model.recipe[name]]
-    told = "; ".join(
+    differences = "; ".join(
         f"its {name} is {hello.recipe.get(name)!r}, not {model.recipe[name]!r}" for name in names
     )
-    return f"{what}: {told}"
+    return f"{what}: {differences}"

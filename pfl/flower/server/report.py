@@ -13,9 +13,10 @@ from pfl.artifacts.csv import DIGITS, csv_text
 from pfl.artifacts.files import write_text
 from pfl.errors import InputError
 from pfl.evaluation.metrics import CLIENT_MEAN, EXTERNAL_TEST, HEADS, accuracy, summarize
-from pfl.fedhip.selection.candidates import Candidate, candidates
+from pfl.fedhip.families.table import Candidate
+from pfl.fedhip.selection.candidates import candidates
 from pfl.fedhip.selection.choice import scale_of
-from pfl.flower.client.fedhip import METRICS, Answer
+from pfl.flower.client.fedhip import METRICS, ServerAnswer
 from pfl.flower.parameters import head_settings
 from pfl.flower.server.exchange import Exchange
 from pfl.flower.server.traffic import traffic_csv
@@ -55,7 +56,7 @@ def parse_achieved(node: int, content: RecordDict) -> Achieved:
 
 
 def write_report(
-    folder: Path, answer: Answer, achieved: Mapping[int, Achieved], net: Exchange
+    folder: Path, answer: ServerAnswer, achieved: Mapping[int, Achieved], net: Exchange
 ) -> None:
     """Write ``metrics.json``, ``per_client.csv`` and ``traffic.csv``."""
     settings, _ = head_settings(answer.section)

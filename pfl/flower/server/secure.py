@@ -17,13 +17,13 @@ from pfl.flower.client.fedhip import SENT
 from pfl.flower.client.secure import MESSAGE, message_record
 from pfl.flower.messages.codec import decode
 from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
-from pfl.flower.messages.records import ADVICE, arrays_of, check_range
+from pfl.flower.messages.moments import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
 from pfl.privacy.secure_aggregation import server
-from pfl.privacy.secure_aggregation.messages import Advert, Answer, Letters, Masked
+from pfl.privacy.secure_aggregation.messages import Advert, Letters, Masked, Shares
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 
-Said = TypeVar("Said", Advert, Letters, Answer)
+Sent = TypeVar("Sent", Advert, Letters, Shares)
 
 
 def secure_total(
@@ -31,20 +31,16 @@ def secure_total(
 ) -> tuple[Moments, list[int]]:
     """The sum of the moments of the clients that stay until theirs arrived, and who they are.
 
-    Args:
-        net: messages.
-        nodes: by client.
-        zero: the moments of no samples, in the clients' shape and step.
-        neighbors: that each client masks with; None for as many as are enough.
+    ``nodes`` are by client; each client masks with so many ``neighbors``, or with enough.
 
     Raises:
         InputError: too few clients remain, or one failed and the run is to stop then.
     """
     rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-    asked = dict.fromkeys(nodes.values(), RecordDict())
-    adverts = _said(net, asked, ADVERTISE, Advert)
+    requests = dict.fromkeys(nodes.values(), RecordDict())
+    adverts = _ask(net, requests, ADVERTISE, Advert)
     introduced, introductions = server.introduce(adverts, neighbors, rng)
-    shared = _said(net, _to(nodes, introductions), SHARE, Letters)
+    shared = _ask(net, _to(nodes, introductions), SHARE, Letters)
     delivered, letters = server.deliver(introduced, shared)
     length = len(to_vector(zero))
 
@@ -53,7 +49,7 @@ def secure_total(
 
     uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
     collected, questions = server.collect(delivered, uploads)
-    answers = _said(net, _to(nodes, questions), REVEAL, Answer)
+    answers = _ask(net, _to(nodes, questions), REVEAL, Shares)
     total = from_vector(server.finish(collected, answers), zero)
     check_range(total)
     return total, sorted(collected.present)
@@ -64,18 +60,18 @@ def _to(nodes: Mapping[int, int], messages: Mapping[int, object]) -> dict[int, R
     return {nodes[client]: message_record(message) for client, message in messages.items()}
 
 
-def _said(
-    net: Exchange, asked: Mapping[int, RecordDict], kind: str, answer: type[Said]
-) -> list[Said]:
+def _ask(
+    net: Exchange, requests: Mapping[int, RecordDict], kind: str, kind_of_answer: type[Sent]
+) -> list[Sent]:
     """Each client's answer, which must be in its own name."""
 
-    def parse(node: int, content: RecordDict) -> Said:
-        said = decode(answer, content.config_records[MESSAGE][MESSAGE])
-        if said.client != net.names[node]:
-            raise InputError(f"it speaks for client {said.client}. {ADVICE}")
-        return said
+    def parse(node: int, content: RecordDict) -> Sent:
+        message = decode(kind_of_answer, content.config_records[MESSAGE][MESSAGE])
+        if message.client != net.names[node]:
+            raise InputError(f"it speaks for client {message.client}. {ADVICE}")
+        return message
 
-    return [said for _, said in net.ask(asked, kind, parse)]
+    return [message for _, message in net.ask(requests, kind, parse)]
 
 
 def _vector(content: RecordDict, length: int) -> bytes:

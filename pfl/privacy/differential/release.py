@@ -116,12 +116,9 @@ class Released:
 
 
 def release(total: Moments, privacy: Privacy, source: Bytes) -> Released:
-    """Add noise to the sums over all clients.
+    """Add noise to exact sums, in which no sample is longer than ``privacy.norm``.
 
-    Args:
-        total: exact sums, in which no sample is longer than ``privacy.norm``.
-        privacy: what to promise.
-        source: random bytes. Whoever can tell them can take the noise off.
+    Whoever can tell the random bytes of the source can take the noise off.
 
     Raises:
         InputError: ε is so small that 64-bit integers cannot hold the noise.

@@ -87,10 +87,8 @@ class Findings:
 def attack(upload: Intercepted, rng: np.random.Generator) -> Findings:
     """Run every attack on one upload.
 
-    Args:
-        upload: S and B.
-        rng: of the random change of basis and the choice of null vectors; no other finding depends
-            on it, but for accidents of a chance about 1/p.
+    Nothing but the key depends on ``rng`` (a change of basis, the choice of null vectors), unless
+    by accidents of a chance about 1/p.
     """
     classes, width = upload.cross.shape
     solved = solve(upload, rng)
@@ -148,10 +146,10 @@ def exact_counts(
     more rows than samples are independent, the second because independent rows are asked for.
     """
     table = times(residues(upload.cross), solution)
-    found = np.diagonal(table).astype(np.int64)
-    diagonal = np.count_nonzero(table) == np.count_nonzero(found)
-    fits = found.min(initial=0) >= 0 and rank <= found.sum() <= upload.cross.shape[1]
-    return found if diagonal and fits else None
+    counts = np.diagonal(table).astype(np.int64)
+    diagonal = np.count_nonzero(table) == np.count_nonzero(counts)
+    fits = counts.min(initial=0) >= 0 and rank <= counts.sum() <= upload.cross.shape[1]
+    return counts if diagonal and fits else None
 
 
 def regularized(upload: Intercepted) -> Factor | None:

@@ -24,22 +24,22 @@ def draw_exposure(path: Path, clients: Sequence[Exposure], total: Exposure, widt
     Panels from the top: samples, with a line at m; features that stand in B; samples per
     class, 100% less the share that they are found wrong by; membership advantage. ``width`` is m.
     """
-    order = np.argsort([one.samples for one in clients], kind="stable")
+    order = np.argsort([exposure.samples for exposure in clients], kind="stable")
     shown = [*(clients[k] for k in order), total]
     x = np.arange(len(shown)) + np.append(np.zeros(len(order)), GAP)
-    exact = np.array([one.exact for one in shown])
+    exact = np.array([exposure.exact for exposure in shown])
 
     def content(figure: Figure) -> None:
         figure.suptitle("What each client's upload gives away to the server", x=0.01, ha="left")
         panels = figure.subplots(4, 1, sharex=True, gridspec_kw={"height_ratios": [1.2, 1, 1, 1]})
         _samples(panels[0], x, shown, width)
-        _bars(panels[1], x, np.array([one.single for one in shown]), np.ones_like(exact))
+        _bars(panels[1], x, np.array([exposure.single for exposure in shown]), np.ones_like(exact))
         panels[1].yaxis.set_major_locator(MaxNLocator(3, integer=True))
         panels[1].set_title("features that stand in the upload as they are (a class's only sample)")
-        right = [max(0.0, 1 - one.miscounted / max(one.samples, 1)) for one in shown]
+        right = [max(0.0, 1 - exposure.miscounted / max(exposure.samples, 1)) for exposure in shown]
         _shares(panels[2], x, np.array(right), exact)
         panels[2].set_title("samples per class: share found, without being told the counts")
-        _shares(panels[3], x, np.array([one.advantage for one in shown]), exact)
+        _shares(panels[3], x, np.array([exposure.advantage for exposure in shown]), exact)
         panels[3].set_title("membership: own samples recognized, less others taken for own")
         _clients(panels[3], x, order)
         figure.legend(
@@ -53,7 +53,7 @@ def draw_exposure(path: Path, clients: Sequence[Exposure], total: Exposure, widt
 
 
 def _samples(axes: Axes, x: Float[np.ndarray, " n"], shown: Sequence[Exposure], width: int) -> None:
-    samples = np.array([one.samples for one in shown])
+    samples = np.array([exposure.samples for exposure in shown])
     axes.bar(x, samples, 0.8, color=PLAIN)
     axes.axhline(width, color="black", lw=1, ls="--")
     axes.text(x[0] - 0.5, width * 1.1, f"m = {width} features", va="bottom")
@@ -69,7 +69,7 @@ def _bars(
     height: np.ndarray,
     exact: Bool[np.ndarray, " n"],
 ) -> None:
-    axes.bar(x, height, 0.8, color=[EXACT if one else ESTIMATED for one in exact])
+    axes.bar(x, height, 0.8, color=[EXACT if known else ESTIMATED for known in exact])
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Int16, Int64
 
-from pfl.data.client_features.by_client import ClientSamples, by_client, gather
+from pfl.data.client_features.by_client import ClientSamples, by_client, rows_of
 from pfl.data.features.features import Features
-from pfl.data.samples.clients import Deal
+from pfl.data.samples.clients import Assignment
 from pfl.data.samples.index import Index
 from pfl.privacy.leakage.attack import Findings, Intercepted, attack
 from pfl.privacy.leakage.modular import residues, times
@@ -70,26 +70,21 @@ class Exposure:
 def survey(
     features: Features,
     index: Index,
-    held: Deal,
+    assignment: Assignment,
     uploads: Iterable[Intercepted],
     rng: np.random.Generator,
     workers: int,
 ) -> list[Exposure]:
     """Attack every client's upload, and score on the images of the whole data set.
 
-    Args:
-        features: of all images.
-        index: the samples' images and labels.
-        held: the training samples of each client.
-        uploads: of each client, in order.
-        rng: see :func:`pfl.privacy.leakage.attack.attack`.
-        workers: clients attacked at the same time; does not change the result.
+    Uploads come in the clients' order; ``workers`` of them are attacked at the same time, which
+    does not change the result. For ``rng`` see :func:`pfl.privacy.leakage.attack.attack`.
 
     Raises:
         InputError: the inputs belong to different runs.
     """
     pool = np.arange(0, len(features), max(1, len(features) // POOL))
-    pooled = gather(features, pool)
+    pooled = rows_of(features, pool)
 
     def work(
         task: tuple[ClientSamples, Intercepted, np.random.Generator],
@@ -97,7 +92,7 @@ def survey(
         own, upload, draws = task
         findings = attack(upload, draws)
         exposure = score(findings, own)
-        mine, first = np.unique(index.images_of(held.of(own.client)), return_index=True)
+        mine, first = np.unique(index.images_of(assignment.of(own.client)), return_index=True)
         if findings.regular is not None:
             others = pooled[~np.isin(pool, mine)]
             confused = recognized(findings, others)
@@ -107,7 +102,9 @@ def survey(
             exposure = replace(exposure, strangers=len(features) - len(mine), confused=confused)
         return exposure, findings.key
 
-    tasks = zip(by_client(features, index, held), uploads, rng.spawn(held.clients), strict=True)
+    tasks = zip(
+        by_client(features, index, assignment), uploads, rng.spawn(assignment.clients), strict=True
+    )
     scored = list(in_order(work, tasks, workers))
     fitting = fitting_images([key for _, key in scored], features)
     return [
@@ -149,12 +146,7 @@ def recognized(findings: Findings, rows: Int16[np.ndarray, "n m"]) -> int:
 def fitting_images(
     keys: Sequence[Float[np.ndarray, "m _"]], features: Features
 ) -> Int64[np.ndarray, " clients"]:
-    """For each client's key, how many images fit it, the client's own among them.
-
-    Args:
-        keys: of every client; without columns, and 0 images, where there is none.
-        features: of all images, read in blocks.
-    """
+    """For each client's key, how many images fit it, its own among them; 0 without a key."""
     total = np.zeros(len(keys), np.int64)
     keyed = np.array([k for k, key in enumerate(keys) if key.shape[1]], np.int64)
     if not len(keyed):

@@ -3,7 +3,7 @@
     advertise   two public keys                        → Advert
     share       its secrets, in parts for its peers    → Letters
     mask        its vector under all its masks         → Masked
-    reveal      peers' parts: one of the two secrets   → Answer
+    reveal      peers' parts: one of the two secrets   → Shares
 
 after K. Bonawitz et al., Practical secure aggregation for privacy-preserving machine learning
 (CCS 2017), figure 4 without its signatures. Client u sends, modulo 2⁶⁴,
@@ -24,14 +24,14 @@ from jaxtyping import UInt64
 
 from pfl.errors import InputError
 from pfl.privacy.secure_aggregation.keys import KEY_BYTES, MASK, SEALING, Entropy, agree, public_key
-from pfl.privacy.secure_aggregation.masks import add_mask, subtract_mask
+from pfl.privacy.secure_aggregation.masks import add_mask, add_pair_mask
 from pfl.privacy.secure_aggregation.messages import (
     Advert,
-    Answer,
     Introduction,
     Letters,
     Masked,
     Question,
+    Shares,
 )
 from pfl.privacy.secure_aggregation.sealing import seal, unseal
 from pfl.privacy.secure_aggregation.shamir import SECRET_BYTES, SHARE_BYTES, split
@@ -141,15 +141,12 @@ def mask(
     masked = vector.copy()
     add_mask(masked, sharing.secrets.seed)
     for other, seed in seeds.items():
-        if other > me:
-            add_mask(masked, seed)
-        else:
-            subtract_mask(masked, seed)
+        add_pair_mask(masked, seed, me, other)
     sent = Masked(me, masked.astype("<u8", copy=False).tobytes())
     return Waiting(sharing, delivered.sealed), sent
 
 
-def reveal(waiting: Waiting, question: Question) -> tuple[Waiting, Answer]:
+def reveal(waiting: Waiting, question: Question) -> tuple[Waiting, Shares]:
     """The seed's shares of present neighbors and the mask key's of lost ones.
 
     The same question may come again and gets the same answer.
@@ -164,7 +161,7 @@ def reveal(waiting: Waiting, question: Question) -> tuple[Waiting, Answer]:
         v: unseal(waiting.sharing.sealing_keys[v], v, me, waiting.letters[v])
         for v in (*question.present, *question.lost)
     }
-    answer = Answer(
+    answer = Shares(
         me,
         {v: opened[v][SHARE_BYTES:] for v in question.present},
         {v: opened[v][:SHARE_BYTES] for v in question.lost},

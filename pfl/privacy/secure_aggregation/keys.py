@@ -29,10 +29,7 @@ def public_key(private: bytes) -> bytes:
 def agree(private: bytes, publics: dict[int, bytes], purpose: bytes) -> dict[int, bytes]:
     """The 32-byte secret shared with the owner of each public key; they derive the same.
 
-    Args:
-        private: one's own private key.
-        publics: public key of each peer, by its number.
-        purpose: ``MASK`` or ``SEALING``: different purposes give unrelated secrets.
+    The purpose is ``MASK`` or ``SEALING``: different purposes give unrelated secrets.
 
     Raises:
         InputError: a peer's key is not a point of the curve that can be used.

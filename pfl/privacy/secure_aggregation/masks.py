@@ -28,6 +28,11 @@ def subtract_mask(vector: UInt64[np.ndarray, " n"], seed: bytes) -> None:
         vector[part] -= stream
 
 
+def add_pair_mask(vector: UInt64[np.ndarray, " n"], seed: bytes, me: int, other: int) -> None:
+    """Add, in place, what ``me`` adds for the mask with ``other``, who adds the opposite."""
+    (add_mask if other > me else subtract_mask)(vector, seed)
+
+
 def _keystream(seed: bytes, length: int) -> Iterator[tuple[slice, UInt64[np.ndarray, " chunk"]]]:
     """Consecutive parts of a mask, each in a buffer that the next one overwrites."""
     encryptor = Cipher(AES256(seed), CTR(bytes(16))).encryptor()

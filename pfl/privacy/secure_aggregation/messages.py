@@ -1,7 +1,7 @@
 """Everything that a client and the server of a secure sum tell each other: integers and bytes.
 
 In order: `Advert`, `Introduction`, `Letters` (to the server, and on to their receivers), `Masked`,
-`Question`, `Answer`. Whatever carries them, none has to be kept from the server, which relays all.
+`Question`, `Shares`. Whatever carries them, none has to be kept from the server, which relays all.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Shares:
     """Shares of the self-mask's seed of each present neighbor, and of each lost one's mask key."""
 
     client: int

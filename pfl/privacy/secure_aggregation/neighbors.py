@@ -71,11 +71,9 @@ def draw(
 ) -> dict[int, frozenset[int]]:
     """The neighbors of each client: symmetric, the same number for all, at random.
 
-    Args:
-        clients: numbers of the clients, each once.
-        neighbors: at least so many for each (an odd number is rounded up, and there are at most
-            K − 1); None for as many as :func:`enough` says.
-        rng: source of the order on the ring, which no client may foresee.
+    Each gets at least so many ``neighbors`` (an odd number is rounded up, and there are at most
+    K − 1), where it is None as many as :func:`enough` says. No client may foresee ``rng``, the
+    source of the order on the ring.
 
     Raises:
         InputError: there are fewer than two clients, or fewer than two neighbors are asked for.

@@ -3,7 +3,7 @@
     introduce   Adverts  → an Introduction to each client
     deliver     Letters  → Letters to each client that has shared
     collect     Masked   → a Question to each client that is in the sum
-    finish      Answers  → the sum of their vectors, modulo 2⁶⁴
+    finish      Shares  → the sum of their vectors, modulo 2⁶⁴
 
 A step goes on with the clients whose messages it is given; who is missing is lost. See
 :mod:`pfl.privacy.secure_aggregation.client` for the other side.
@@ -18,14 +18,14 @@ from jaxtyping import UInt64
 from pfl.errors import InputError
 from pfl.privacy.secure_aggregation.client import point
 from pfl.privacy.secure_aggregation.keys import MASK, agree, public_key
-from pfl.privacy.secure_aggregation.masks import add_mask, subtract_mask
+from pfl.privacy.secure_aggregation.masks import add_pair_mask, subtract_mask
 from pfl.privacy.secure_aggregation.messages import (
     Advert,
-    Answer,
     Introduction,
     Letters,
     Masked,
     Question,
+    Shares,
 )
 from pfl.privacy.secure_aggregation.neighbors import draw, threshold
 from pfl.privacy.secure_aggregation.shamir import recover
@@ -134,7 +134,7 @@ def _question(delivered: Delivered, present: set[int], client: int) -> Question:
     return Question(client, tuple(sorted(peers & present)), tuple(sorted(peers - present)))
 
 
-def finish(collected: Collected, answers: Iterable[Answer]) -> UInt64[np.ndarray, " n"]:
+def finish(collected: Collected, answers: Iterable[Shares]) -> UInt64[np.ndarray, " n"]:
     """Σ x_u over the clients that are in the sum, exactly.
 
     Raises:
@@ -175,10 +175,7 @@ def _remove_pairs(
         )
     senders = collected.delivered.peers(lost) & collected.present
     for sender, seed in agree(mask_key, {v: adverts[v].mask_key for v in senders}, MASK).items():
-        if lost > sender:
-            subtract_mask(total, seed)
-        else:
-            add_mask(total, seed)
+        add_pair_mask(total, seed, lost, sender)  # the opposite of what the sender added
 
 
 def _check_enough(introduced: Introduced, of: Iterable[int], among: Iterable[int]) -> None:

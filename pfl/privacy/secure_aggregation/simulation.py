@@ -35,15 +35,8 @@ def secure_sum(
     """Σ of the vectors of the clients that stay until they have sent theirs, modulo 2⁶⁴.
 
     Vectors are asked for one at a time, so that K of them need not fit into memory. The result does
-    not depend on ``entropy``.
-
-    Args:
-        clients: their numbers, 0 or more, each once.
-        vector_of: what a client adds.
-        entropy: source of all keys, seeds and shares, and of who is whose neighbor.
-        neighbors: of each client in the masks; None for
-            :func:`pfl.privacy.secure_aggregation.neighbors.enough`.
-        lost: who is lost, and when.
+    not depend on ``entropy``, the source of all keys, seeds and shares, and of who is whose
+    neighbor; for their number see :func:`pfl.privacy.secure_aggregation.neighbors.draw`.
 
     Raises:
         InputError: too few clients remain.

@@ -16,7 +16,7 @@ from pfl.artifacts.project import Project
 from pfl.cli.deployment import model
 from pfl.cli.deployment.model import load_model, scores
 from pfl.cli.deployment.prediction import find_images, predict_images, probabilities
-from pfl.data.client_features.feature_map import View, open_view
+from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.features.features import open_features
 from pfl.data.images.images import open_images
 from pfl.data.samples.clients import read_clients
@@ -87,8 +87,8 @@ def test_heads_of_mapped_features_get_mapped_ones(tiny, folder, tmp_path):
         run_stage(project, stage)
     model = load_model(Project(project), CLIENT, HeadKind.personalized, None)
     assert model.head.shape[0] == 40
-    view = View(lift=40, norm=0.05)
-    with open_view(project / "data" / "features.h5", view) as features:
+    view = FeatureMap(lift=40, norm=0.05)
+    with open_mapped_features(project / "data" / "features.h5", view) as features:
         for one in predict_images(model, find_images([folder])):
             sample = int(Path(one.image).stem)
             rows = features.rows(sample, sample + 1)

@@ -3,20 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.cli.verification.normal_equations import (
-    FLOAT32,
-    FLOAT64,
-    System,
-    allowed,
-    backward_error,
-    global_system,
-    system,
-)
+from pfl.cli.verification.normal_equations import FLOAT32, FLOAT64, allowed, backward_error
 from pfl.data.features.fixed_point import dequantize
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import aggregate, local_head, personalized_head
+from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.family import NormalEquations
+from pfl.fedhip.families.global_head import global_normal_equations
+from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import moments
-from pfl.fedhip.selection.candidates import Candidate, Family
 
 STEP, CLASSES = 2.0**-8, 3
 CANDIDATES = [
@@ -40,12 +34,7 @@ def made(one, seed, samples):
     total = sums + moments(*others, CLASSES, STEP)
     server = aggregate(total, 0.5)
     features, labels = dequantize(own[0], STEP), own[1]
-    head = {
-        Family.FEDHIP: lambda: personalized_head(server, features, labels, one.alpha),
-        Family.ANCHORED: lambda: anchored_head(server.head, features, labels, one.rho),
-        Family.LOCAL: lambda: local_head(features, labels, CLASSES, one.beta),
-        Family.GLOBAL: lambda: server.head,
-    }[one.family]()
+    head = one.family.definition.head(one, server, features, labels)
     return sums, server, head
 
 
@@ -53,7 +42,7 @@ def made(one, seed, samples):
 @given(st.integers(0, 1000), st.integers(0, 12))
 def test_a_head_of_each_family_solves_its_system(one, seed, samples):
     sums, server, head = made(one, seed, samples)
-    equations = system(one, sums, server)
+    equations = one.family.definition.normal_equations(one, sums, server)
     assert backward_error(equations, head) <= FLOAT64
     stored = head.astype(np.float32).astype(np.float64)
     assert backward_error(equations, stored) <= FLOAT32
@@ -64,7 +53,7 @@ def test_a_head_that_is_a_little_off_does_not(one):
     sums, server, head = made(one, 0, 8)
     head = head.copy()
     head[np.unravel_index(np.abs(head).argmax(), head.shape)] *= 1.001
-    assert backward_error(system(one, sums, server), head) > FLOAT32
+    assert backward_error(one.family.definition.normal_equations(one, sums, server), head) > FLOAT32
 
 
 @given(st.floats(1e-6, 1e6), st.integers(0, 100))
@@ -72,19 +61,19 @@ def test_the_error_has_no_unit(factor, seed):
     rng = np.random.default_rng(seed)
     matrix, head = rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
     right, start = rng.normal(size=(2, 4, 2))
-    expected = backward_error(System(matrix, right, start), head)
-    scaled = backward_error(System(factor * matrix, right * factor, start), head)
+    expected = backward_error(NormalEquations(matrix, right, start), head)
+    scaled = backward_error(NormalEquations(factor * matrix, right * factor, start), head)
     assert scaled == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_class_that_nobody_has_is_no_error():
-    assert backward_error(System(np.eye(2), *np.zeros((2, 2, 1))), np.zeros((2, 1))) == 0.0
+    assert backward_error(NormalEquations(np.eye(2), *np.zeros((2, 2, 1))), np.zeros((2, 1))) == 0.0
 
 
 def test_the_system_leaves_the_servers_gram_as_it_is():
     _, server, _ = made(CANDIDATES[0], 0, 4)
     before = server.gram.copy()
-    global_system(server)
+    global_normal_equations(server)
     np.testing.assert_array_equal(server.gram, before)
 
 
@@ -94,12 +83,14 @@ def test_rounding_of_the_anchor_is_no_error():
     everybody = own + moments(np.array([[-90], [80]], np.int16), np.array([0, 1]), 2, STEP)
     server, one = aggregate(everybody, 0.5), Candidate(Family.ANCHORED, rho=1e-12)
     head = anchored_head(server.head, np.array([[100 * STEP]]), np.array([0]), one.rho)
-    equations = system(one, own, server)
+    equations = one.family.definition.normal_equations(one, own, server)
     assert backward_error(equations, head) <= FLOAT64
     assert backward_error(equations, head + 0.001 * server.head) > FLOAT32
 
 
 def test_what_is_allowed_grows_with_the_condition_number_alone():
-    well, badly = (System(np.diag([1.0, small]), *np.zeros((2, 2, 1))) for small in (1e-3, 1e-9))
+    well, badly = (
+        NormalEquations(np.diag([1.0, small]), *np.zeros((2, 2, 1))) for small in (1e-3, 1e-9)
+    )
     assert allowed(well) == FLOAT32
     assert allowed(badly) == pytest.approx(32 * 2.0**-52 * 1e9)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import pfl.data.client_features.by_client
 from pfl.artifacts.hdf5 import create, put
-from pfl.data.client_features.by_client import by_client, gather
+from pfl.data.client_features.by_client import by_client, rows_of
 from pfl.data.features.features import open_features
-from pfl.data.samples.clients import deal
+from pfl.data.samples.clients import assign
 from pfl.data.samples.index import Index
 from pfl.errors import InputError
 
@@ -31,7 +31,7 @@ def test_rows_come_in_the_order_asked_for(features, samples, block):
     wanted = np.array(samples, dtype=np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pfl.data.client_features.by_client, "BLOCK_ROWS", block)
-        rows = gather(features, wanted)
+        rows = rows_of(features, wanted)
     np.testing.assert_array_equal(rows, np.stack([wanted, -wanted], 1))
 
 
@@ -39,7 +39,7 @@ def test_rows_come_in_the_order_asked_for(features, samples, block):
 def test_every_client_comes_once_whatever_the_memory(features, seed, clients, budget):
     rng = np.random.default_rng(seed)
     index = an_index(rng.integers(0, 3, 500))
-    held = deal(rng.integers(-1, clients, 500), np.arange(500), index.label, clients, 3)
+    held = assign(rng.integers(-1, clients, 500), np.arange(500), index.label, clients, 3)
     seen = list(by_client(features, index, held, budget))
     assert [own.client for own in seen] == list(range(clients))
     for own in seen:
@@ -66,7 +66,7 @@ def test_files_of_equal_sizes_made_from_others_are_refused(
     features, images, index_of_clients, words
 ):
     index = replace(an_index(np.zeros(500, np.int64)), images_sha256=images * 64, sha256="c" * 64)
-    held = deal(np.zeros(500, np.int64), np.arange(500), index.label, 1, 3)
+    held = assign(np.zeros(500, np.int64), np.arange(500), index.label, 1, 3)
     held = replace(held, index_sha256=index_of_clients * 64)
     if words is None:
         assert len(list(by_client(features, index, held))) == 1
@@ -78,6 +78,6 @@ def test_files_of_equal_sizes_made_from_others_are_refused(
 @pytest.mark.parametrize(("indexed", "highest"), [(499, 498), (500, 500)])
 def test_inputs_of_different_runs_are_refused(features, indexed, highest):
     index = an_index(np.zeros(indexed, np.int64))
-    held = deal(np.array([0]), np.array([highest]), np.array([0]), 1, 3)
+    held = assign(np.array([0]), np.array([highest]), np.array([0]), 1, 3)
     with pytest.raises(InputError, match="different runs"):
         next(by_client(features, index, held))

@@ -6,12 +6,12 @@ import pytest
 
 from pfl.artifacts.hdf5 import reading
 from pfl.data.client_features.clipping import clip
-from pfl.data.client_features.feature_map import View, check_view, open_view
+from pfl.data.client_features.feature_map import FeatureMap, check_feature_map, open_mapped_features
 from pfl.data.client_features.random_projection import lift, projection
 from pfl.data.features.features import open_features
 from pfl.errors import InputError
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import moments, total
-from pfl.fedhip.selection.candidates import Family
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.uploads import copy_upload, open_uploads
 from stages.aggregate import aggregate
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 
 def test_a_view_is_its_maps_one_after_the_other(folder):
-    view = View(project=8, lift=20, norm=0.01, seed=3)
+    view = FeatureMap(project=8, lift=20, norm=0.01, seed=3)
     with open_features(folder / "features.h5") as plain:
         rows = plain.rows(0, 140)
     projected = projection(WIDTH, STEP, 8, 3)
@@ -40,7 +40,7 @@ def test_a_view_is_its_maps_one_after_the_other(folder):
     clipped = clip(20, lifted.step, 0.01)
     for one in (projected, lifted, clipped):
         rows, _ = one(rows)
-    with open_view(folder / "features.h5", view) as seen:
+    with open_mapped_features(folder / "features.h5", view) as seen:
         assert (seen.m, seen.step, len(seen)) == (20, clipped.step, 140)
         np.testing.assert_array_equal(seen.rows(0, 140), rows)
         np.testing.assert_array_equal(seen.rows(5, 9, np.array([2, 0])), rows[[7, 5]])
@@ -49,41 +49,48 @@ def test_a_view_is_its_maps_one_after_the_other(folder):
 
 
 def test_artifacts_record_the_view():
-    for view in (View(), View(8, 20, 0.5, 3)):
-        assert View.of(view.facts) == view
-    assert View.of({}) == View()
+    for view in (FeatureMap(), FeatureMap(8, 20, 0.5, 3)):
+        assert FeatureMap.of(view.facts) == view
+    assert FeatureMap.of({}) == FeatureMap()
 
 
 def test_without_maps_features_are_as_stored(folder):
     with (
         open_features(folder / "features.h5") as plain,
-        open_view(folder / "features.h5", View()) as seen,
+        open_mapped_features(folder / "features.h5", FeatureMap()) as seen,
     ):
         assert (seen.m, seen.step) == (plain.m, plain.step)
         assert seen.rows(3, 70).tobytes() == plain.rows(3, 70).tobytes()
 
 
 def test_what_is_cut_off_is_told(folder, caplog):
-    with caplog.at_level(logging.INFO), open_view(folder / "features.h5", View(norm=1e-3)) as seen:
+    with (
+        caplog.at_level(logging.INFO),
+        open_mapped_features(folder / "features.h5", FeatureMap(norm=1e-3)) as seen,
+    ):
         seen.rows(0, 140)
     assert "140 feature rows were longer than 0.001 and clipped." in caplog.text
     caplog.clear()
-    with open_view(folder / "features.h5", View(lift=4)) as seen:
+    with open_mapped_features(folder / "features.h5", FeatureMap(lift=4)) as seen:
         seen.rows(0, 140)
     assert caplog.text == ""
-    with open_view(folder / "features.h5", View(lift=4)) as seen:
+    with open_mapped_features(folder / "features.h5", FeatureMap(lift=4)) as seen:
         full = np.where(lift(WIDTH, 4, 0).signs[:, :1].T > 0, 32767, -32767).astype(np.int16)
         seen._maps[0](full)
     assert "exceed the fixed-point range" in caplog.text
 
 
 def test_what_was_made_of_another_view_is_refused():
-    made = View(lift=4, seed=1)
-    check_view("heads", made.facts, made)
-    check_view("heads", {}, made)  # made in memory
-    for other in (View(lift=4), View(lift=5, seed=1), View(lift=4, seed=1, norm=1.0)):
+    made = FeatureMap(lift=4, seed=1)
+    check_feature_map("heads", made.facts, made)
+    check_feature_map("heads", {}, made)  # made in memory
+    for other in (
+        FeatureMap(lift=4),
+        FeatureMap(lift=5, seed=1),
+        FeatureMap(lift=4, seed=1, norm=1.0),
+    ):
         with pytest.raises(InputError, match="heads were made of features with other settings"):
-            check_view("heads", made.facts, other)
+            check_feature_map("heads", made.facts, other)
 
 
 @pytest.mark.parametrize("flags", [(0, 30, "none", 1), (6, 0, "3.0", 2)])
@@ -91,7 +98,7 @@ def test_all_stages_see_the_same_features(folder, flags):
     """Gram, personalize and evaluate through a view are those of features so stored."""
     inputs = {name: folder / f"{name}.h5" for name in ("index", "clients", "features", "server")}
     project, lifted, norm, seed = flags
-    view = View(project, lifted, None if norm == "none" else float(norm), seed)
+    view = FeatureMap(project, lifted, None if norm == "none" else float(norm), seed)
     gram(*list(inputs.values())[:3], folder / "uploads.h5", *flags)
     with open_uploads(folder / "uploads.h5") as sent:
         summed = total((sent.of(k) for k in range(5)), sent.zero)
@@ -99,7 +106,7 @@ def test_all_stages_see_the_same_features(folder, flags):
     copy_upload(folder / "uploads.h5", 2, folder / "one.h5")
     with open_uploads(folder / "one.h5") as one:
         assert one.view == view.facts
-    with open_view(inputs["features"], view) as seen:
+    with open_mapped_features(inputs["features"], view) as seen:
         rows = seen.rows(0, 60)
         label = _labels(inputs["index"])[:60]
         order = np.argsort(label, kind="stable")

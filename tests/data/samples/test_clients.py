@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pfl.data.samples.clients import Clients, deal, read_clients, write_clients
+from pfl.data.samples.clients import Clients, assign, read_clients, write_clients
 from pfl.errors import InputError
 
 CLIENTS, CLASSES = 4, 3
@@ -21,7 +21,7 @@ SAMPLES = st.integers(0, 60).flatmap(
 def test_deal_sorts_by_client_label_and_number(drawn, seed):
     owner, label = drawn
     sample = np.random.default_rng(seed).permutation(1000)[: len(owner)]
-    result = deal(owner, sample, label, CLIENTS, CLASSES)
+    result = assign(owner, sample, label, CLIENTS, CLASSES)
     assert result.clients == CLIENTS
     triples = zip(owner.tolist(), label.tolist(), sample.tolist(), strict=True)
     rows = sorted(triple for triple in triples if triple[0] >= 0)
@@ -38,8 +38,8 @@ def test_deal_sorts_by_client_label_and_number(drawn, seed):
 def example():
     owner = np.array([1, 0, -1, 1, 3])
     label = np.array([2, 0, 1, 0, 2])
-    train = deal(owner, np.arange(5), label, CLIENTS, CLASSES)
-    return Clients(train, deal(owner[:2], np.array([7, 5]), label[:2], CLIENTS, CLASSES))
+    train = assign(owner, np.arange(5), label, CLIENTS, CLASSES)
+    return Clients(train, assign(owner[:2], np.array([7, 5]), label[:2], CLIENTS, CLASSES))
 
 
 def test_clients_survive_the_file_and_equal_content_is_equal_bytes(tmp_path):

@@ -19,7 +19,7 @@ from pfl.data.samples.external_group import common_test, inside, outside
 from pfl.data.samples.index import TEST, TRAIN, Index, read_index, write_index
 from pfl.errors import InputError
 from pfl.evaluation.metrics import HEADS
-from pfl.fedhip.selection.candidates import Family
+from pfl.fedhip.families.table import Family
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.runtime.values import Device, Precision
 from stages.aggregate import aggregate

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from pfl.data.samples.clients import Clients, deal
+from pfl.data.samples.clients import Clients, assign
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.tensors.federated_data import Holdout, federate
 from pfl.data.tensors.pixels import pixel_view
@@ -32,7 +32,7 @@ def inputs(seed=0, clients=CLIENTS, outside=""):
     apart = group == (index.groups.index(outside) if outside else -1)
     owners = [np.where(apart[rows], -1, own) for own, rows in zip(owners, halves, strict=True)]
     deals = [
-        deal(owner, rows, label[rows], clients, CLASSES)
+        assign(owner, rows, label[rows], clients, CLASSES)
         for owner, rows in zip(owners, halves, strict=True)
     ]
     pixels = torch.from_numpy(rng.integers(0, 256, (COUNT, 3, 3, 1), dtype=np.uint8))
@@ -67,7 +67,7 @@ def test_a_validation_share_is_the_decimal_that_was_written():
     split = np.repeat([TRAIN, TEST], [count, 1]).astype(np.uint8)
     index = Index(label, split, label, ("a",), ("all",))
     halves = np.arange(count), np.array([count])
-    deals = [deal(label[rows].astype(int), rows, label[rows], 1, 1) for rows in halves]
+    deals = [assign(label[rows].astype(int), rows, label[rows], 1, 1) for rows in halves]
     pixels = torch.zeros((count + 1, 2, 2, 1), dtype=torch.uint8)
     data = federate(index, Clients(*deals), pixels, Holdout(0.29, 0), VIEW)
     assert len(data.tests.validation[0]) == 29
@@ -99,7 +99,7 @@ def test_validation_parts_are_drawn_by_the_seed():
 
 def test_somebody_must_train_and_something_must_be_tested():
     index, held, pixels = inputs()
-    nobody = deal(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), CLIENTS, CLASSES)
+    nobody = assign(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), CLIENTS, CLASSES)
     with pytest.raises(InputError, match="no training samples"):
         federate(index, Clients(nobody, held.test), pixels, Holdout(0.0, 0), VIEW)
     trained = Index(

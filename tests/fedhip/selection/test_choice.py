@@ -7,24 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.fedhip.anchored import anchored_head
-from pfl.fedhip.closed_form import aggregate, local_head, personalized_head, with_beta
-from pfl.fedhip.selection.candidates import Family, Settings, candidates, eligible
-from pfl.fedhip.selection.choice import choose, menu
+from pfl.fedhip.closed_form import aggregate, with_beta
+from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.equation_14 import personalized_head
+from pfl.fedhip.families.local_head import local_head
+from pfl.fedhip.families.table import FAMILIES, Family
+from pfl.fedhip.selection.candidates import HeadSettings, candidates, eligible
+from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion, loss
-from pfl.fedhip.selection.losses import Own, losses
+from pfl.fedhip.selection.losses import losses
 from tests.fedhip.test_closed_form import own, total
 from tests.strategies import federations
 
 families = st.sampled_from(list(Family))
 criteria = st.sampled_from(list(Criterion))
-SINGLE = [family for family in Family if family is not Family.AUTO]
 
 
-def offer(federation, family, criterion=Criterion.MARGIN, numbers=(None, None, None)):
+def alternatives(federation, family, criterion=Criterion.MARGIN, numbers=(None, None, None)):
     summed = total(federation)
     beta = 1.0 + float(np.trace(summed.gram_matrix())) / len(federation.labels)
-    return menu(summed, aggregate(summed, beta), Settings(family, *numbers), criterion)
+    return prepare_choice(
+        summed, aggregate(summed, beta), HeadSettings(family, *numbers), criterion
+    )
 
 
 def equal(one, two):
@@ -40,8 +45,8 @@ def test_numbers_mean_what_they_always_did_bit_for_bit(federation, alpha):
     summed = total(federation)
     beta = 1.0 + float(np.trace(summed.gram_matrix()))
     knowledge = aggregate(summed, beta)
-    settings = Settings(Family.FEDHIP, alpha, beta, None)
-    fixed = menu(summed, knowledge, settings, Criterion.MARGIN)
+    settings = HeadSettings(Family.FEDHIP, alpha, beta, None)
+    fixed = prepare_choice(summed, knowledge, settings, Criterion.MARGIN)
     for k in range(federation.clients):
         mine = own(federation, k)
         heads = choose(fixed, *mine)
@@ -54,19 +59,19 @@ def test_numbers_mean_what_they_always_did_bit_for_bit(federation, alpha):
 
 @given(federations(), criteria)
 def test_being_told_the_choice_gives_the_chosen_head_bit_for_bit(federation, criterion):
-    choosing = offer(federation, Family.AUTO, criterion)
+    choosing = alternatives(federation, Family.AUTO, criterion)
     for k in range(federation.clients):
         mine = own(federation, k)
         chosen = choose(choosing, *mine)
         one = choosing.candidates[chosen.choice]
         numbers = (None if math.isnan(x) else x for x in (one.alpha, one.beta, one.rho))
-        told = choose(offer(federation, one.family, criterion, tuple(numbers)), *mine)
+        told = choose(alternatives(federation, one.family, criterion, tuple(numbers)), *mine)
         np.testing.assert_array_equal(told.personalized, chosen.personalized)
 
 
 @given(federations(), criteria)
 def test_the_first_candidate_of_least_loss_is_chosen(federation, criterion):
-    choosing = offer(federation, Family.AUTO, criterion)
+    choosing = alternatives(federation, Family.AUTO, criterion)
     for k in range(federation.clients):
         chosen = choose(choosing, *own(federation, k))
         if np.isnan(chosen.losses).all():
@@ -79,7 +84,7 @@ def test_the_first_candidate_of_least_loss_is_chosen(federation, criterion):
 
 @given(federations(), families, st.integers(0, 1))
 def test_none_or_one_sample_leaves_an_open_choice_to_the_global_head(federation, family, samples):
-    choosing = offer(federation, family)
+    choosing = alternatives(federation, family)
     rows, labels = federation.features[:samples], federation.labels[:samples]
     chosen = choose(choosing, rows, labels)
     if family is Family.LOCAL:
@@ -92,7 +97,7 @@ def test_none_or_one_sample_leaves_an_open_choice_to_the_global_head(federation,
 def test_equally_good_heads_are_tied_for_the_more_global():
     """Samples whose features are zero: every head scores them alike."""
     federation = sample_federation()
-    choosing = offer(federation, Family.AUTO)
+    choosing = alternatives(federation, Family.AUTO)
     rows = np.zeros((4, federation.rows.shape[1]))
     chosen = choose(choosing, rows, np.zeros(4, int))
     assert np.ptp(chosen.losses) == 0
@@ -113,7 +118,10 @@ def test_theorem_3_through_the_choice_bit_for_bit(federation, others, seed):
     """Client 0 stays; everybody else's samples are dealt anew, to another number of clients."""
     dealt = federation.dealt_anew(others, np.random.default_rng(seed))
     mine = own(federation, 0)
-    equal(choose(offer(federation, Family.AUTO), *mine), choose(offer(dealt, Family.AUTO), *mine))
+    equal(
+        choose(alternatives(federation, Family.AUTO), *mine),
+        choose(alternatives(dealt, Family.AUTO), *mine),
+    )
 
 
 @given(federations(), st.integers(0, 2**32 - 1))
@@ -129,7 +137,9 @@ def test_a_client_sees_nothing_of_another_beyond_the_sums(federation, seed):
         for rows in (federation.rows, flipped)
     )
     mine = own(one, 0)
-    equal(choose(offer(one, Family.AUTO), *mine), choose(offer(two, Family.AUTO), *mine))
+    equal(
+        choose(alternatives(one, Family.AUTO), *mine), choose(alternatives(two, Family.AUTO), *mine)
+    )
 
 
 @pytest.mark.parametrize("samples", [4, 40])
@@ -138,7 +148,7 @@ def test_the_surface_is_that_of_refits(samples, criterion):
     """Every candidate of every family refitted without each sample, by either route."""
     owner = (np.arange(60) >= samples).astype(int)
     federation = sample_federation(owner=owner)
-    choosing = offer(federation, Family.AUTO, criterion)
+    choosing = alternatives(federation, Family.AUTO, criterion)
     chosen = choose(choosing, *own(federation, 0))
     for i in range(0, len(choosing.candidates), 5):
         residuals = refitted(federation, choosing, choosing.candidates[i])
@@ -180,11 +190,11 @@ def made(one, knowledge, features, labels):
 
 @given(families, st.sampled_from([None, 2.0]), st.sampled_from([None, 3.0]), st.floats(1e-6, 1e6))
 def test_candidates_are_the_familys_with_numbers_kept(family, beta, rho, scale):
-    every = candidates(Settings(family, 5.0, beta, rho), scale)
+    every = candidates(HeadSettings(family, 5.0, beta, rho), scale)
     assert every[0].family is Family.GLOBAL
     assert [one.family for one in every].count(Family.GLOBAL) == 1
     mine = [every[i] for i in eligible(every, family)]
-    assert {one.family for one in mine} == (set(SINGLE) if family is Family.AUTO else {family})
+    assert {one.family for one in mine} == (set(FAMILIES) if family is Family.AUTO else {family})
     for one in every:
         assert one.alpha == 5.0 or one.family is not Family.FEDHIP
         assert beta is None or one.family in (Family.GLOBAL, Family.ANCHORED) or one.beta == beta
@@ -196,9 +206,9 @@ def test_candidates_are_the_familys_with_numbers_kept(family, beta, rho, scale):
 
 def test_only_what_is_compared_is_measured():
     federation = sample_federation()
-    choosing = offer(federation, Family.FEDHIP, numbers=(2.0, None, None))
+    choosing = alternatives(federation, Family.FEDHIP, numbers=(2.0, None, None))
     surface = losses(
-        Own(choosing.path, choosing.server.beta, *own(federation, 0)),
+        ClientProblem(choosing.path, choosing.server.beta, *own(federation, 0)),
         choosing.candidates,
         choosing.open,
         Criterion.MARGIN,

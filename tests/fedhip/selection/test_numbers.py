@@ -14,18 +14,17 @@ from hypothesis import strategies as st
 
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import aggregate
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.table import FAMILIES, Candidate, Family
 from pfl.fedhip.moments import moments
-from pfl.fedhip.selection.candidates import Candidate, Family, Settings
-from pfl.fedhip.selection.choice import choose, menu
+from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import _PATHS, Own
 from pfl.ridge.gcv import LOWEST, choose_beta, global_path
 from pfl.ridge.grid import decades
 from tests.exact import exact, extremes, floats, identity, solve
 from tests.exact_cases import CLASSES, Problem, Sums, columns, problems
 from tests.ridge.test_numbers import sums_of
-
-FAMILIES = (Family.GLOBAL, Family.FEDHIP, Family.ANCHORED, Family.LOCAL)
 
 
 def refitted(problem, family, own, everybody):
@@ -56,12 +55,11 @@ def strain(problem, family, own, everybody):
 def residuals(problem, family):
     """Of the library, without a warning."""
     rows, labels = problem.features, problem.mine()[1]
-    own = Own(global_path(*problem.total.ridge_sums()), problem.beta, rows, labels)
-    one = Candidate(family, problem.alpha, problem.beta, problem.rho)
-    along = {Family.LOCAL: problem.beta, Family.ANCHORED: problem.rho}.get(family, problem.alpha)
+    own = ClientProblem(global_path(*problem.total.ridge_sums()), problem.beta, rows, labels)
+    one = Candidate(family, alpha=problem.alpha, beta=problem.beta, rho=problem.rho)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return _PATHS[family](own, one)(np.array([along]))[:, 0]
+        return family.definition.leave_one_out(own, one)(np.array([one.along]))[:, 0]
 
 
 def check_residuals(problem, family):
@@ -120,8 +118,10 @@ def test_a_choice_ends_with_finite_heads_or_a_sentence_and_without_a_warning(
         warnings.simplefilter("error")
         try:
             server = aggregate(problem.total, problem.beta)
-            offer = menu(problem.total, server, Settings(Family.AUTO, None, *fixed), criterion)
-            chosen = choose(offer, rows, labels)
+            alternatives = prepare_choice(
+                problem.total, server, HeadSettings(Family.AUTO, None, *fixed), criterion
+            )
+            chosen = choose(alternatives, rows, labels)
         except InputError:
             return
     assert np.isfinite(chosen.personalized).all()

@@ -9,7 +9,7 @@ from scipy.stats import kstest
 from pfl.data.client_features.clipping import clip
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import aggregate as solve
-from pfl.fedhip.membership import answer
+from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import moments
 from pfl.fedhip.server import read_server, read_sums, write_server
 from pfl.fedhip.uploads import create_uploads
@@ -164,7 +164,7 @@ def test_without_privacy_the_sums_are_exact(uploads, tmp_path):
     path, sent = uploads
     made = made_private(path, tmp_path, "secret", epsilon="none")
     assert read_server(tmp_path / "s.h5")[0] == sent
-    write_server(tmp_path / "plain.h5", sent, answer(sent, None), automatic=True)
+    write_server(tmp_path / "plain.h5", sent, solve_sums(sent, None), automatic=True)
     assert (tmp_path / "plain.h5").read_bytes() == made
 
 

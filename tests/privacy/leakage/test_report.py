@@ -11,7 +11,7 @@ from PIL import Image
 
 from pfl.data.client_features.by_client import by_client
 from pfl.data.features.features import open_features
-from pfl.data.samples.clients import Clients, deal, read_clients, write_clients
+from pfl.data.samples.clients import Clients, assign, read_clients, write_clients
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
 from pfl.fedhip.moments import Moments, moments
@@ -33,7 +33,7 @@ def write_inputs(folder, sizes=SIZES):
     index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
     rows = np.arange(sum(sizes))
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    train = deal(owner, rows, index.label[rows], len(sizes), CLASSES)
+    train = assign(owner, rows, index.label[rows], len(sizes), CLASSES)
     write_clients(folder / "clients.h5", Clients(train, held.test), {})
     write_uploads(folder)
 

@@ -6,13 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.fedhip.closed_form import one_hot
-from pfl.ridge.leave_one_out import (
-    Shared,
-    anchored_path,
-    fedhip_path,
-    global_residuals,
-    local_path,
-)
+from pfl.fedhip.families.anchored_head import anchored_path
+from pfl.fedhip.families.client_problem import GlobalFit
+from pfl.fedhip.families.equation_14 import path_of_equation_14
+from pfl.fedhip.families.global_head import global_residuals
+from pfl.fedhip.families.local_head import local_path
 from pfl.ridge.linalg import factor, syrk
 from pfl.ridge.smoother import smoother
 from tests import oracles
@@ -60,7 +58,7 @@ def problem(case, beta):
     ridged = factor(syrk(features), beta)
     whitened = ridged.half_solve(own.T).T
     strain = np.sum(ridged.solve(own.T) ** 2, axis=0)
-    return own, targets, Shared(targets - own @ head, whitened, strain, 1.0)
+    return own, targets, GlobalFit(targets - own @ head, whitened, strain, 1.0)
 
 
 def close(actual, expected):
@@ -78,7 +76,7 @@ def test_global(case, beta):
 def test_local(case, beta):
     own, targets, _ = problem(case, beta)
     expected = refits(case, lambda _, mine: oracles.ridge(*mine, 3, beta))
-    close(local_path(smoother(own), targets).residuals(np.array([beta]))[:, 0], expected)
+    close(local_path(smoother(own), targets)(np.array([beta]))[:, 0], expected)
 
 
 @given(clients(), ridges, ridges)
@@ -90,7 +88,7 @@ def test_anchored_where_the_sample_leaves_the_global_head_too(case, beta, rho):
         return oracles.anchored(anchor, *mine, rho)
 
     path = anchored_path(smoother(own), shared)
-    close(path.residuals(np.array([rho]))[:, 0], refits(case, head))
+    close(path(np.array([rho]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges, weights)
@@ -100,16 +98,16 @@ def test_fedhip_where_the_sample_leaves_both_terms(case, beta, alpha):
     def head(everybody, mine):
         return oracles.weighted_ridge([(*everybody, 1.0), (*mine, alpha)], 3, beta)
 
-    path = fedhip_path(shared)
-    close(path.residuals(np.array([alpha]))[:, 0], refits(case, head))
+    path = path_of_equation_14(shared)
+    close(path(np.array([alpha]))[:, 0], refits(case, head))
 
 
 @given(clients(), ridges)
 def test_the_paths_end_at_the_global_head(case, beta):
     own, _, shared = problem(case, beta)
     end = global_residuals(shared)
-    close(fedhip_path(shared).residuals(np.zeros(1))[:, 0], end)
-    far = anchored_path(smoother(own), shared).residuals(np.array([1e15]))[:, 0]
+    close(path_of_equation_14(shared)(np.zeros(1))[:, 0], end)
+    far = anchored_path(smoother(own), shared)(np.array([1e15]))[:, 0]
     np.testing.assert_allclose(far, end, atol=1e-6 * (1 + np.abs(end).max()))
 
 
@@ -127,17 +125,17 @@ def test_many_values_at_once_are_as_one_after_another(case, beta):
     for path in (
         local_path(fit, targets),
         anchored_path(fit, shared),
-        fedhip_path(shared),
+        path_of_equation_14(shared),
     ):
-        alone = [path.residuals(values[i : i + 1]) for i in range(len(values))]
-        close(path.residuals(values), np.concatenate(alone, axis=1))
+        alone = [path(values[i : i + 1]) for i in range(len(values))]
+        close(path(values), np.concatenate(alone, axis=1))
 
 
 def test_leverages_that_only_noise_can_make_cannot_be_judged():
     """From private sums: such residuals are NaN, which makes a loss infinite."""
     whitened = np.diag(np.sqrt([0.5, 1.0, 1.5]))
-    found = global_residuals(Shared(np.ones((3, 2)), whitened, np.ones(3), 1.0))
+    found = global_residuals(GlobalFit(np.ones((3, 2)), whitened, np.ones(3), 1.0))
     np.testing.assert_allclose(found[0], [2.0, 2.0])
     assert np.isnan(found[1:]).all()
-    path = fedhip_path(Shared(np.ones((2, 2)), np.diag([0.5, 1.5]), np.ones(2), 1.0))
-    assert np.isfinite(path.residuals(np.array([0.3]))).all(axis=(1, 2)).tolist() == [True, False]
+    path = path_of_equation_14(GlobalFit(np.ones((2, 2)), np.diag([0.5, 1.5]), np.ones(2), 1.0))
+    assert np.isfinite(path(np.array([0.3]))).all(axis=(1, 2)).tolist() == [True, False]

@@ -12,7 +12,7 @@ from flwr.app import Message, RecordDict
 
 from pfl.errors import InputError
 from pfl.fedhip.moments import Moments, moments
-from pfl.flower.messages.records import array_record, arrays_of, moments_of, moments_record
+from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
 from pfl.flower.messages.tensors import check_tensors, tensor_record, tensors_of
 from pfl.flower.server.traffic import array_bytes
 from tests.flower.grid import LocalGrid, over_the_wire

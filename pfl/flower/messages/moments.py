@@ -1,4 +1,4 @@
-"""What goes over the wire, as Flower's records, and the checks of what came.
+"""What FedHiP's clients send and get, as Flower's records, and the checks of what came.
 
 Integers travel in the smallest type that holds them all, as in ``uploads.h5``; of a client's class
 sums only the classes that it has. Whoever receives checks types, shapes and ranges: a message that
@@ -51,23 +51,20 @@ def moments_of(record: ArrayRecord, zero: Moments) -> Moments:
     """
     arrays = arrays_of(record)
     present = _integers(arrays, "class")
-    if present.ndim != 1 or (np.diff(present, prepend=-1) <= 0).any() or _beyond(present, zero):
+    bounded = np.append(present, len(zero.count)) if present.ndim == 1 else present
+    if present.ndim != 1 or (np.diff(bounded, prepend=-1) <= 0).any():
         raise InputError(f"its classes are {present.tolist()}, which no client can have. {ADVICE}.")
     shapes = {
         "gram": (triangle_size(zero.features),),
         "count": (len(present),),
         "cross": (len(present), zero.features),
     }
-    found = {name: _shaped(_integers(arrays, name), name, shape) for name, shape in shapes.items()}
+    sums = {name: _shaped(_integers(arrays, name), name, shape) for name, shape in shapes.items()}
     cross, count = np.zeros_like(zero.cross), np.zeros_like(zero.count)
-    cross[present], count[present] = found["cross"], found["count"]
-    moments = Moments(found["gram"], cross, count, zero.step)
+    cross[present], count[present] = sums["cross"], sums["count"]
+    moments = Moments(sums["gram"], cross, count, zero.step)
     check_range(moments)
     return moments
-
-
-def _beyond(present: Int64[np.ndarray, " n"], zero: Moments) -> bool:
-    return bool(present.size) and int(present[-1]) >= len(zero.count)
 
 
 def _integers(arrays: Mapping[str, np.ndarray], name: str) -> Int64[np.ndarray, "..."]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.errors import InputError
-from pfl.fedhip.anchored import anchored_head
+from pfl.fedhip.families.anchored_head import anchored_head
 from tests import oracles
 
 seeds = st.integers(0, 2**32 - 1)

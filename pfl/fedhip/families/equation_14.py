@@ -1,0 +1,144 @@
+"""The personalized head of the paper, equation (14): everybody's samples, one's own weighing more.
+
+    C = FᵀF + βI + αF_kᵀF_k,    R = FᵀY + αF_kᵀY_k
+
+It solves the objective (1); see :mod:`pfl.fedhip.closed_form`.
+"""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from pfl.errors import InputError
+from pfl.fedhip.closed_form import Knowledge, one_hot
+from pfl.fedhip.families.client_problem import GlobalFit
+from pfl.fedhip.families.family import Curve, HeadFamily, NormalEquations, Residuals
+from pfl.ridge.grid import decades
+from pfl.ridge.leave_one_out import left_out
+from pfl.ridge.linalg import factor, ridged, syrk
+from pfl.ridge.smoother import ROUNDED, smoother
+
+# Grids in values per factor of ten, β's relative to the mean squared length of features.
+ALPHAS = (1e-1, 1e4, 2)
+BETAS = (1e-1, 1e2, 1)
+
+
+def personalized_head(
+    knowledge: Knowledge,
+    features: Float[np.ndarray, "n m"],
+    labels: Int[np.ndarray, " n"],
+    alpha: float,
+) -> Float[np.ndarray, "m d"]:
+    """P_k = (A + α F_kᵀF_k)⁻¹ (B + α F_kᵀY_k), equation (14), by the cheaper of two equal routes.
+
+    The weight α ≥ 0 is that of the client's own samples; 0 gives the global head.
+
+    Raises:
+        InputError: α is so large that float64 cannot solve the system.
+    """
+    targets = one_hot(labels, knowledge.cross.shape[1])
+    if alpha == 0 or len(features) == 0:
+        return knowledge.head.copy()
+    route = _update_head if _update_is_cheaper(*features.shape) else _refit_head
+    with np.errstate(over="ignore", invalid="ignore"):
+        head = route(knowledge, features, targets, alpha)
+    if not np.isfinite(head).all():
+        raise InputError(_lower(alpha, knowledge.beta))
+    return head
+
+
+def _update_is_cheaper(samples: int, width: int) -> bool:
+    """Flops beyond the m²n that both routes share: n²m + n³/3 (update) against m³/3 (refit)."""
+    return samples**2 * (3 * width + samples) < width**3
+
+
+def _refit_head(
+    knowledge: Knowledge,
+    features: Float[np.ndarray, "n m"],
+    targets: Float[np.ndarray, "n d"],
+    alpha: float,
+) -> Float[np.ndarray, "m d"]:
+    """Equation (14) as it stands: one Cholesky factorization of the (m, m) system."""
+    gram = knowledge.gram + alpha * syrk(features)
+    system = factor(gram, knowledge.beta, remedy=_lower(alpha, knowledge.beta))
+    return system.solve(knowledge.cross + alpha * (features.T @ targets))
+
+
+def _update_head(
+    knowledge: Knowledge,
+    features: Float[np.ndarray, "n m"],
+    targets: Float[np.ndarray, "n d"],
+    alpha: float,
+) -> Float[np.ndarray, "m d"]:
+    """Equation (14) as a correction of the global head, from the (n, n) system.
+
+    Notes:
+        By the Woodbury identity, with K_k = F_k A⁻¹ F_kᵀ and the residuals E = Y_k − F_k G,
+
+            P_k = G + α A⁻¹ F_kᵀ (I + α K_k)⁻¹ E.
+
+        With A = L Lᵀ and V = L⁻¹F_kᵀ, K_k = VᵀV and A⁻¹F_kᵀ = L⁻ᵀV.
+    """
+    whitened = knowledge.factor.half_solve(features.T)
+    residuals = targets - features @ knowledge.head
+    system = factor(alpha * syrk(whitened), 1.0, remedy=_lower(alpha, knowledge.beta))
+    weights = system.solve(residuals)
+    return knowledge.head + alpha * knowledge.factor.half_solve_transposed(whitened @ weights)
+
+
+def _lower(alpha: float, beta: float) -> str:
+    return (
+        f"alpha = {alpha:g} is too large beside beta = {beta:g} for float64 to solve equation "
+        "(14): set alpha lower, or beta higher."
+    )
+
+
+def path_of_equation_14(fit: GlobalFit) -> Residuals:
+    """Leave-one-out residuals of P_k(α) at the β of ``fit``, for each α.
+
+    Notes:
+        Let R = (I + αK_A)⁻¹. By Woodbury, Y_k − F_k P_k = R E. The sample, in both terms of
+        the objective (1), has weight 1 + α and f_iᵀ(A + αF_kᵀF_k)⁻¹f_i = (K_A R)_ii. Since
+        I − (1 + α) K_A R = (I − K_A) R, the residual is
+
+            (R E)_i / (R_ii − (K_A R)_ii).
+
+        An error of A moves K_A by at most ``condition``·ε of itself, and the difference by at most
+        that of R_ii.
+    """
+    whitened_fit = smoother(fit.whitened)
+    projected = whitened_fit.project(fit.errors)
+
+    def residuals(alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
+        errors = whitened_fit.residuals(alphas, fit.errors, projected)
+        whole = whitened_fit.diagonal(alphas)
+        noise = whitened_fit.noise(alphas) + ROUNDED * fit.condition * whole
+        return left_out(errors, whole - whitened_fit.leverages(alphas), noise)
+
+    return residuals
+
+
+def _beta_grid(scale: float) -> list[float]:
+    lowest, highest, steps = BETAS
+    return decades(lowest * scale, highest * scale, steps)[::-1]
+
+
+EQUATION_14 = HeadFamily(
+    head=lambda one, knowledge, features, labels: personalized_head(
+        knowledge, features, labels, one.alpha
+    ),
+    leave_one_out=lambda problem, first: path_of_equation_14(problem.global_fit(first.beta)),
+    normal_equations=lambda one, own, server: NormalEquations(
+        ridged(server.gram + one.alpha * own.gram_matrix(), one.beta),
+        server.cross + one.alpha * own.cross_matrix(),
+        server.head,
+    ),
+    locality=2,
+    grids={"alpha": lambda scale: decades(*ALPHAS), "beta": _beta_grid},
+    pooled_beta=True,
+    curve=Curve(
+        symbol="α",
+        title="equation (14) at the server's β",
+        features=lambda server, features: server.factor.half_solve(features.T).T,
+        weight=lambda alpha: alpha,
+    ),
+)
