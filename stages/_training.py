@@ -1,6 +1,5 @@
 """What the stages that train in federated rounds have in common: flags, keys and outputs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,19 +90,21 @@ def complete_run(
 ) -> None:
     """Play all rounds in scratch, then write what is to be kept."""
     from pfl.artifacts.files import write_text
+    from pfl.artifacts.json import json_text
+    from pfl.evaluation.metrics import HEAD_PREFIX
     from pfl.runtime.machine import cores
     from pfl.runtime.scratch import scratch
     from pfl.training.checkpoint import save_federation
-    from pfl.training.report import clients_csv, metrics, rounds_csv
+    from pfl.training.report import rounds_csv, run_csv, run_metrics
     from pfl.training.run import complete
 
     name = f"{places.stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1
     with scratch(places.scratch, name, places.key) as folder:
         result = complete(problem, folder, processes, facts["evaluate-every"])
-        told = metrics(problem, result) | {"settings": facts["settings"]}
+        method = f"{HEAD_PREFIX}{facts['head']}" if "head" in facts else facts["method"]
+        told = run_metrics(method, problem, result, facts["settings"])
         write_text(places.report / "rounds.csv", rounds_csv(result.history))
-        write_text(places.report / "per_client.csv", clients_csv(problem, held, result))
-        text = json.dumps(told, indent=2, allow_nan=False)
-        write_text(places.report / "metrics.json", text + "\n")
+        write_text(places.report / "per_client.csv", run_csv(problem, held, result))
+        write_text(places.report / "metrics.json", json_text(told))
         save_federation(places.out, result.federation, facts)

@@ -49,6 +49,11 @@ class Project:
         return self.root / "reports" / "fedhip"
 
     @property
+    def upload(self) -> Path:
+        """How many bytes FedHiP's clients sent."""
+        return self.root / "reports" / "upload.json"
+
+    @property
     def weights(self) -> Path:
         """The file or folder of the backbone's weights that params.yaml names.
 

@@ -35,6 +35,7 @@ REPORT = "reports/fedhip"
 # Reports of which DVC's word is all there is to check, and the stages that make them.
 OTHERS = {
     "reports/partition": "partition",
+    "reports/upload.json": "aggregate",
     "reports/leakage": "leakage",
     "reports/comparison": "compare",
 }

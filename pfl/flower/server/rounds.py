@@ -6,7 +6,6 @@ averaging are therefore the pipeline's own, and a client's private weights are i
 answer.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 from safetensors.torch import load
 
-from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
+from pfl.artifacts.json import json_text
 from pfl.data.tensors.pixels import PixelSums, normalization
 from pfl.errors import InputError
-from pfl.evaluation.metrics import LOCAL_TEST
+from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
 from pfl.flower.client.rounds import METRICS, SENT, SHARED, TOLD
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import IMAGES, OWN, ROUND
@@ -33,8 +32,8 @@ from pfl.flower.server.greeting import greet
 from pfl.flower.server.traffic import traffic_csv
 from pfl.flower.trained import Shape, Trained, no_tests, problem_of, sizes_only, trained
 from pfl.training.checkpoint import save_federation
-from pfl.training.evaluation import ClientScores, own_accuracy, score_clients
-from pfl.training.report import rounds_csv
+from pfl.training.evaluation import own_accuracy, score_clients
+from pfl.training.report import rounds_csv, sent_bytes
 from pfl.training.rounds import (
     Answer,
     Federation,
@@ -64,8 +63,8 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     hellos = greet(net, dict.fromkeys(nodes, asked), IMAGES, settings.fingerprint)
     away = _Away(net, {h.client: node for node, h in hellos.items()}, told, _common(hellos))
     problem = _problem(told, hellos, away.common, len(net.classes))
-    federation, history, scores = _play(problem, away, told)
-    _report(settings, problem, federation, history, scores, net)
+    federation, history, accuracies = _play(problem, away, told)
+    _report(settings, problem, federation, history, accuracies, net)
 
 
 def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def _problem(
 
 def _play(
     problem: Problem, away: "_Away", told: Trained
-) -> tuple[Federation, list[Row], ClientScores]:
+) -> tuple[Federation, list[Row], ClientAccuracies]:
     """Every round, with tests where the pipeline has them."""
     federation, history = begin(problem), list[Row]()
     rounds, every = problem.training.rounds, told.rounds["evaluate-every"]
@@ -105,10 +104,10 @@ def _play(
         federation, summary = play_round(problem, federation, run)
         history.append(round_row(summary))
         if number % every == 0 or number == rounds:
-            scores = score_clients(problem, federation, run)
-            history[-1] |= mean_row(scores)
+            accuracies = score_clients(problem, federation, run)
+            history[-1] |= mean_row(accuracies)
         log.info("Round %d of %d: %d clients.", number, rounds, len(summary.participants))
-    return federation, history, scores
+    return federation, history, accuracies
 
 
 @dataclass(frozen=True)
@@ -195,22 +194,22 @@ def _shared_sizes(problem: Problem, number: int) -> dict[str, tuple[int, torch.d
 
 def _report(
     settings: RunSettings, problem: Problem, federation: Federation, history: list[Row],
-    scores: ClientScores, net: Exchange,
+    accuracies: ClientAccuracies, net: Exchange,
 ) -> None:  # fmt: skip
     """Write the tables, the numbers, the traffic, and the shared network."""
     folder = settings.report
     sizes = [len(data) for data in problem.clients]
-    rows = zip(range(len(sizes)), sizes, scores.own.tolist(), strict=True)
-    told = {
-        "method": settings.method,
+    methods = {settings.method: accuracies}
+    facts = {"client": range(len(sizes)), "train": sizes}
+    run = {
         "seed": settings.seed,
         "rounds": federation.round,
         "clients": sum(size > 0 for size in sizes),
-        **{f"{name}-mean": value for name, value in mean_row(scores).items()},
         "faults": net.faults,
     }
+    told = metrics({settings.method: (accuracies, sent_bytes(history))}, run)
     write_text(folder / "rounds.csv", rounds_csv(history))
-    write_text(folder / "per_client.csv", csv_text(["client", "train", LOCAL_TEST], rows))
-    write_text(folder / "metrics.json", json.dumps(told, indent=2) + "\n")
+    write_text(folder / "per_client.csv", clients_csv(facts, methods))
+    write_text(folder / "metrics.json", json_text(told))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})

@@ -20,7 +20,7 @@ from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
 from pfl.flower.messages.records import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
 from pfl.privacy.secure_aggregation import server
-from pfl.privacy.secure_aggregation.messages import Advert, Answer, Letters, Masked
+from pfl.privacy.secure_aggregation.messages import Advert, Answer, Letters, Masked, Upload
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 
 Said = TypeVar("Said", Advert, Letters, Answer)
@@ -28,8 +28,10 @@ Said = TypeVar("Said", Advert, Letters, Answer)
 
 def secure_total(
     net: Exchange, nodes: Mapping[int, int], zero: Moments, neighbors: int | None
-) -> tuple[Moments, list[int]]:
+) -> tuple[Moments, list[int], int]:
     """The sum of the moments of the clients that stay until theirs arrived, and who they are.
+
+    The last is how many bytes all clients sent, as in the pipeline's secure sum.
 
     Args:
         net: messages.
@@ -42,9 +44,10 @@ def secure_total(
     """
     rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
     asked = dict.fromkeys(nodes.values(), RecordDict())
-    adverts = _said(net, asked, ADVERTISE, Advert)
+    upload = Upload()
+    adverts = upload.count(_said(net, asked, ADVERTISE, Advert))
     introduced, introductions = server.introduce(adverts, neighbors, rng)
-    shared = _said(net, _to(nodes, introductions), SHARE, Letters)
+    shared = upload.count(_said(net, _to(nodes, introductions), SHARE, Letters))
     delivered, letters = server.deliver(introduced, shared)
     length = len(to_vector(zero))
 
@@ -52,11 +55,11 @@ def secure_total(
         return Masked(net.names[node], _vector(content, length))
 
     uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
-    collected, questions = server.collect(delivered, uploads)
-    answers = _said(net, _to(nodes, questions), REVEAL, Answer)
+    collected, questions = server.collect(delivered, upload.count(uploads))
+    answers = upload.count(_said(net, _to(nodes, questions), REVEAL, Answer))
     total = from_vector(server.finish(collected, answers), zero)
     check_range(total)
-    return total, sorted(collected.present)
+    return total, sorted(collected.present), upload.bytes
 
 
 def _to(nodes: Mapping[int, int], messages: Mapping[int, object]) -> dict[int, RecordDict]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pfl.cli.sweep.experiments import Experiment, experiment
 from pfl.cli.sweep.page import write_sweep
-from pfl.cli.sweep.series import sweep, sweep_csv, varying
+from pfl.cli.sweep.series import gather_sweep, sweep_csv, varying
 from pfl.errors import InputError
 from pfl.report.page import Page, Section, render
 
@@ -41,13 +41,13 @@ def test_every_experiment_counts_once_at_its_value(pairs):
     found = [made(value, share, seed) for seed, (value, share) in enumerate(pairs)]
     if len({value for value, _ in pairs}) == 1:
         with pytest.raises(InputError, match=r"do not differ in 'personalize\.alpha'"):
-            sweep(found, "personalize.alpha")
+            gather_sweep(found, "personalize.alpha")
         return
-    points = next(iter(sweep(found, "personalize.alpha").series.values()))
+    points = next(iter(gather_sweep(found, "personalize.alpha").series.values()))
     assert sum(p.experiments for p in points) == len(pairs)
     for p in points:
         group = [m.metrics for m in found if m.parameters["personalize.alpha"] == p.value]
-        name = next(iter(sweep(found, "personalize.alpha").series))
+        name = next(iter(gather_sweep(found, "personalize.alpha").series))
         mean = statistics.fmean(one[name] for one in group)
         assert p.low <= p.high
         assert p.mean == pytest.approx(mean)
@@ -62,17 +62,20 @@ def test_external_tests_are_metrics_too():
 
 def test_methods_that_the_parameter_does_not_touch_are_left_out():
     found = [made(1.0, 0.5), made(10.0, 0.6)]
-    assert list(sweep(found, "personalize.alpha").series) == ["fedhip.local"]
+    assert list(gather_sweep(found, "personalize.alpha").series) == ["fedhip.local"]
     touched = [made(1.0, 0.5), made(10.0, 0.6, trained=0.7)]
-    assert list(sweep(touched, "personalize.alpha").series) == ["fedhip.local", "trained.fedavg"]
+    assert list(gather_sweep(touched, "personalize.alpha").series) == [
+        "fedhip.local",
+        "trained.fedavg",
+    ]
 
 
 def test_other_parameters_that_differ_are_told():
     found = [made(1.0, 0.5), made(10.0, 0.6, seed=3)]
     assert varying(found) == ["personalize.alpha", "partition.seed"]
-    assert sweep(found, "personalize.alpha").others == ["partition.seed"]
+    assert gather_sweep(found, "personalize.alpha").others == ["partition.seed"]
     with pytest.raises(InputError, match=r"in personalize\.alpha, partition\.seed: name one"):
-        sweep(found, "personalize.beta")
+        gather_sweep(found, "personalize.beta")
 
 
 @pytest.mark.parametrize("kinds", [(1.0, 10.0, 100.0, "auto"), ("iid", "dirichlet"), (1.0, "auto")])
