@@ -80,7 +80,7 @@ def test_other_parameters_that_differ_are_told():
 
 @pytest.mark.parametrize("kinds", [(1.0, 10.0, 100.0, "auto"), ("iid", "dirichlet"), (1.0, "auto")])
 def test_files_of_a_sweep(tmp_path, kinds):
-    found = sweep([made(v, 0.5 + i / 10) for i, v in enumerate(kinds)], "personalize.alpha")
+    found = gather_sweep([made(v, 0.5 + i / 10) for i, v in enumerate(kinds)], "personalize.alpha")
     write_sweep(found, tmp_path, tmp_path / "no report.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sweep.csv", "sweep.png", "sweep.svg"]
     rows = list(csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines()))
@@ -109,7 +109,7 @@ def test_the_report_gets_the_sweep_as_its_last_section_but_one(tmp_path):
     report = tmp_path / "report.html"
     report.write_text(render(Page("title", "subtitle", [], sections, "footer")))
     before = report.read_bytes()
-    found = sweep([made(1.0, 0.5), made(10.0, 0.6)], "personalize.alpha")
+    found = gather_sweep([made(1.0, 0.5), made(10.0, 0.6)], "personalize.alpha")
     write_sweep(found, tmp_path / "sweep", report)
     page = Ids()
     page.feed((tmp_path / "sweep" / "index.html").read_text())
