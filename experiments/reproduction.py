@@ -159,12 +159,13 @@ def _flag(name: str, value: object) -> str:
 def _row(setting: Setting, seed: int, told: dict[str, Any]) -> dict[str, object]:
     """What one run leaves in the file; accuracies as shares, after the last round."""
     changed = {"own": dict(setting.own), "rounds": dict(setting.rounds)}
+    tests = told[setting.method]
     return {
         "setting": setting.name, "method": setting.method, "seed": seed,
-        "changed": json.dumps(changed, sort_keys=True), "local": told["local-test"]["mean"],
-        **{name: told["new-test"][name] for name in ENSEMBLES},
-        "validation": told["validation"]["mean"] if told["validation"] else "",
-        "upload-bytes": told["upload-bytes"],
+        "changed": json.dumps(changed, sort_keys=True), "local": tests["local-test"]["mean"],
+        **{name: tests["new-test"][name] for name in ENSEMBLES},
+        "validation": tests["validation"]["mean"] if tests["validation"] else "",
+        "upload-bytes": tests["upload-bytes"],
     }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def measure(data: Path, project: int, lift: int) -> str:
         runs = {stage: run_stage(folder, stage, params) for stage in STAGES}
         error = backward_error(folder / "data" / "server.h5")
         told = json.loads((folder / "reports" / "fedhip" / "metrics.json").read_text())
-    accuracy = [f"{100 * told[kind]['mean']:.2f}" for kind in KINDS]
+    accuracy = [f"{100 * told[f'fedhip:{kind}']['local-test']['mean']:.2f}" for kind in KINDS]
     seconds = [f"{sum(run.seconds for run in runs.values()):.0f}"]
     seconds += [f"{sum(run.cpu for run in runs.values()):.0f}"]
     cells = [str(project), str(lift), *accuracy, *seconds]

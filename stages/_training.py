@@ -1,6 +1,5 @@
 """What the stages that train in federated rounds have in common: flags, keys and outputs."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,10 +76,12 @@ def train_and_report(
     ``facts`` are what the state's file tells; with the content of ``inputs`` they name the work.
     """
     from pfl.artifacts.files import write_text
+    from pfl.artifacts.json import json_text
+    from pfl.evaluation.metrics import HEAD_PREFIX
     from pfl.runtime.machine import cores
     from pfl.runtime.scratch import scratch as locked_scratch
     from pfl.training.checkpoint import save_federation
-    from pfl.training.report import clients_csv, metrics, rounds_csv
+    from pfl.training.report import rounds_csv, run_csv, run_metrics
     from pfl.training.run import train_and_test
 
     key = _work_key(facts, inputs, problem.device.type)
@@ -88,9 +89,9 @@ def train_and_report(
     processes = cores() if problem.device.type == "cpu" else 1
     with locked_scratch(scratch, name, key) as folder:
         result = train_and_test(problem, folder, processes)
-        numbers = metrics(problem, result) | {"settings": facts["settings"]}
+        method = f"{HEAD_PREFIX}{facts['head']}" if "head" in facts else facts["method"]
+        numbers = run_metrics(method, problem, result, facts["settings"])
         write_text(report / "rounds.csv", rounds_csv(result.history))
-        write_text(report / "per_client.csv", clients_csv(problem, owners, result))
-        text = json.dumps(numbers, indent=2, allow_nan=False)
-        write_text(report / "metrics.json", text + "\n")
+        write_text(report / "per_client.csv", run_csv(problem, owners, result))
+        write_text(report / "metrics.json", json_text(numbers))
         save_federation(out, result.federation, facts)

@@ -3,7 +3,7 @@
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +13,11 @@ import typer
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import Attribute
 from pfl.artifacts.provenance import Origins
-from pfl.fedhip.members import Members, without, write_members
+from pfl.fedhip.members import Members, without, write_members, write_upload
 from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import Moments, total
 from pfl.fedhip.server import write_server
-from pfl.fedhip.uploads import Uploads, open_uploads
+from pfl.fedhip.uploads import Uploads, open_uploads, packed_bytes
 from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.privacy.secure_aggregation.simulation import secure_sum
@@ -31,6 +31,7 @@ def aggregate(
     uploads: Annotated[Path, typer.Option(help="What every client sent.")],
     out: Annotated[Path, typer.Option(help="Output: the sums and the global head.")],
     members: Annotated[Path, typer.Option(help="Output: which clients are in the sums.")],
+    upload: Annotated[Path, typer.Option(help="Output: the bytes that these clients sent.")],
     beta: Annotated[
         str, typer.Option(help="Ridge β of the global head, above 0, or auto: by GCV.")
     ],
@@ -69,9 +70,10 @@ def aggregate(
         member = without(leave_out, sent.clients)
         clients = np.flatnonzero(member).tolist()
         if secure:
-            summed = _secure_total(sent, clients, None if degree is None else math.ceil(degree))
+            neighbors_each = None if degree is None else math.ceil(degree)
+            summed, size = _secure_total(sent, clients, neighbors_each)
         else:
-            summed = total((sent.of(client) for client in clients), sent.zero)
+            summed, size = _plain_total(sent, clients)
     if privacy is not None:
         released = release(summed, privacy, noise)
         summed, ridge = released.sums, ridge or released.beta
@@ -85,14 +87,32 @@ def aggregate(
     write_server(out, summed, knowledge, ridge is None, facts)
     made = Origins(recorded_sha256(out, "server"), sent.clients_sha256, sent.features_sha256)
     write_members(members, Members(member, made, sent.view))
+    write_upload(upload, len(clients), secure, size)
 
 
-def _secure_total(sent: Uploads, clients: Sequence[int], neighbors: int | None) -> Moments:
-    """The same sum through masked uploads; see ``docs/secure-sum.md``."""
+def _plain_total(sent: Uploads, clients: Sequence[int]) -> tuple[Moments, int]:
+    """The sum of what these clients sent, and how many bytes that were."""
+    size = 0
+
+    def uploads() -> Iterator[Moments]:
+        nonlocal size
+        for client in clients:
+            own = sent.of(client)
+            size += packed_bytes(own)
+            yield own
+
+    summed = total(uploads(), sent.zero)
+    return summed, size
+
+
+def _secure_total(
+    sent: Uploads, clients: Sequence[int], neighbors: int | None
+) -> tuple[Moments, int]:
+    """The same through masked uploads; see ``docs/secure-sum.md``."""
     if len(clients) == 2:
         log.warning("With two clients each learns from the sum what the other sent.")
-    vector = secure_sum(clients, lambda k: to_vector(sent.of(k)), os.urandom, neighbors)
-    return from_vector(vector, sent.zero)
+    vector, size = secure_sum(clients, lambda k: to_vector(sent.of(k)), os.urandom, neighbors)
+    return from_vector(vector, sent.zero), size
 
 
 def _noise(seed: str) -> Bytes:

@@ -6,11 +6,17 @@ from typing import Annotated
 import typer
 
 from pfl.artifacts.files import write_text
-from pfl.evaluation.metrics import HEAD_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED, UPLOAD_BYTES
-from pfl.report.comparison import compare as gather
+from pfl.evaluation.metrics import (
+    FEDHIP_PREFIX,
+    HEAD_PREFIX,
+    LOCAL_TEST,
+    PERSONALIZED,
+    UPLOAD_BYTES,
+)
 from pfl.report.comparison import (
     comparison_csv,
     comparison_json,
+    gather,
     rounds_of,
     run_folders,
     summary_json,
@@ -18,7 +24,7 @@ from pfl.report.comparison import (
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
 from stages._run import LARGEST_SEED, run
 
-LEVEL = f"fedhip:{PERSONALIZED}"  # what the methods with rounds are seen against
+LEVEL = f"{FEDHIP_PREFIX}{PERSONALIZED}"  # what the methods with rounds are seen against
 
 
 def compare(
@@ -51,10 +57,13 @@ def compare(
         }
         for column in (LOCAL_TEST, UPLOAD_BYTES)
     )
-    means = {row.method: row.entries[LOCAL_TEST].mean for row in table}
-    draw_rounds(report / "rounds.png", accuracy, upload, (LEVEL, means[LEVEL]))
-    levels = {f"fedhip:{head}": means[f"fedhip:{head}"] for head in HEADS}
-    draw_bytes(report / "bytes.png", accuracy, upload, levels)
+    points = {
+        row.method: (row.entries[UPLOAD_BYTES].mean, row.entries[LOCAL_TEST].mean)
+        for row in table
+        if row.method.startswith(FEDHIP_PREFIX)
+    }
+    draw_rounds(report / "rounds.png", accuracy, upload, (LEVEL, points[LEVEL][1]))
+    draw_bytes(report / "bytes.png", accuracy, upload, points)
 
 
 if __name__ == "__main__":

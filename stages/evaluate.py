@@ -1,13 +1,15 @@
 """Measure what each client gains: accuracy of its local, the global and its personalized head."""
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from pfl.artifacts.files import write_text
 from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.json import json_text
 from pfl.artifacts.provenance import Origins
 from pfl.data.client_features.feature_map import check_feature_map, open_mapped_features
 from pfl.data.samples.clients import read_clients
@@ -15,11 +17,11 @@ from pfl.data.samples.index import read_index
 from pfl.evaluation.alpha_curve import accuracy_curves
 from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
-from pfl.evaluation.heads import Evaluation
-from pfl.evaluation.heads import evaluate as measure
+from pfl.evaluation.heads import head_accuracies
 from pfl.evaluation.metrics import GLOBAL, LOCAL, PERSONALIZED
-from pfl.evaluation.report import brief, metrics, table
+from pfl.evaluation.report import brief, clients_told, heads_csv, heads_metrics
 from pfl.fedhip.heads import open_heads
+from pfl.fedhip.members import read_upload
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
 from stages._run import run
@@ -32,6 +34,7 @@ def evaluate(
     features: Annotated[Path, typer.Option(help="The fixed-point features.")],
     server: Annotated[Path, typer.Option(help="What the server sent back: the global head.")],
     heads: Annotated[Path, typer.Option(help="The clients' local and personalized heads.")],
+    upload: Annotated[Path, typer.Option(help="How many bytes the clients sent.")],
     report: Annotated[
         Path,
         typer.Option(help="Output folder: metrics.json, summary.json, per_client.csv and figures."),
@@ -49,22 +52,25 @@ def evaluate(
         given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
         own.origins.check("heads", given)
         check_feature_map("heads", own.file.attrs, seen)
-        result = measure(samples, held, rows, knowledge.head, own, cores())
-        curves = accuracy_curves(samples, held, rows, knowledge, result.stayed, cores())
-    told = metrics(result)
-    for name, part in (("metrics.json", told), ("summary.json", brief(told))):
-        write_text(report / name, json.dumps(part, indent=2, allow_nan=False) + "\n")
-    write_text(report / "per_client.csv", table(result))
-    draw_accuracy(report / "accuracy.png", result.own, _title(result))
-    baselines = {name: result.own[name] for name in (GLOBAL, LOCAL)}
-    draw_gain(report / "gain.png", result.own[PERSONALIZED], baselines, result.tested, PERSONALIZED)
-    draw_curves(report / "path.png", curves, result.chosen, result.own)
+        accuracies = head_accuracies(samples, held, rows, knowledge.head, own, cores())
+        curves = accuracy_curves(samples, held, rows, knowledge, own.stayed, cores())
+        facts, chosen = clients_told(own, held), own.chosen
+        tested = np.where(own.stayed, held.test.sizes, 0)
+        table = heads_csv(accuracies, own, held)
+    numbers = heads_metrics(accuracies, read_upload(upload), facts)
+    write_text(report / "metrics.json", json_text(numbers))
+    write_text(report / "summary.json", json_text(brief(numbers)))
+    write_text(report / "per_client.csv", table)
+    local = {head: of.local.clients for head, of in accuracies.items()}
+    draw_accuracy(report / "accuracy.png", local, _title(facts))
+    baselines = {name: local[name] for name in (GLOBAL, LOCAL)}
+    draw_gain(report / "gain.png", local[PERSONALIZED], baselines, tested, PERSONALIZED)
+    draw_curves(report / "path.png", curves, chosen, local)
 
 
-def _title(result: Evaluation) -> str:
-    stayed = result.stayed
-    missing, left = int((result.tested[stayed] == 0).sum()), int((~stayed).sum())
-    title = f"FedHiP: accuracy of each client's heads, {stayed.sum()} clients"
+def _title(facts: Mapping[str, object]) -> str:
+    missing, left = facts["clients-without-test"], facts["clients-left-out"]
+    title = f"FedHiP: accuracy of each client's heads, {facts['clients']} clients"
     title += f", {missing} of them without test samples" if missing else ""
     return f"{title}; {left} left out" if left else title
 

@@ -9,15 +9,13 @@ from typing import Annotated
 import typer
 
 from pfl.artifacts.files import write_text
-from pfl.evaluation.metrics import HEAD_PREFIX
+from pfl.artifacts.json import load_report
+from pfl.evaluation.metrics import FEDHIP_PREFIX, HEAD_PREFIX, RUN
 from pfl.report.content import Sources, page
-from pfl.report.json import load_report
 from pfl.report.origin import attributes
 from pfl.report.page import render
 from stages._run import run
 from stages._section import read_section, section_text
-
-FEDHIP = "fedhip:"
 
 
 def report(
@@ -46,9 +44,8 @@ def report(
         "heads": attributes(heads, "heads"),
     }
     shown: dict[str, object] = {name.partition(":")[2]: read_section(name) for name in parameters}
-    compared = [
-        name for name in load_report(comparison / "comparison.json") if not name.startswith(FEDHIP)
-    ]
+    methods = load_report(comparison / "comparison.json")
+    compared = [name for name in methods if not name.startswith(FEDHIP_PREFIX)]
     prefixed = [name for name in compared if name.startswith(HEAD_PREFIX)]
     shown["train"] = _settings(runs, [name for name in compared if name not in prefixed])
     shown["heads"] = _settings(head_runs, [name.removeprefix(HEAD_PREFIX) for name in prefixed])
@@ -61,7 +58,7 @@ def _settings(runs: Path, methods: Sequence[str]) -> dict[str, object]:
     found = {}
     for method in methods:
         path = next(iter(sorted((runs / method).glob("seed-*/metrics.json"))), runs / method)
-        found[method] = load_report(path).get("settings", {})
+        found[method] = load_report(path).get(RUN, {}).get("settings", {})
     return found
 
 

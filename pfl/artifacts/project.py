@@ -26,6 +26,7 @@ OUTPUTS = {
     "reports/leakage": "leakage",
     "data/members.h5": "aggregate",
     "data/server.h5": "aggregate",
+    "reports/upload.json": "aggregate",
     "data/heads.h5": "personalize",
     "reports/fedhip": "evaluate",
     "runs/*/seed-*.safetensors": "train@*-*",
@@ -78,6 +79,11 @@ class Project:
     def report(self) -> Path:
         """The folder of FedHiP's report."""
         return self.root / "reports" / "fedhip"
+
+    @property
+    def upload(self) -> Path:
+        """How many bytes FedHiP's clients sent."""
+        return self.root / "reports" / "upload.json"
 
     @property
     def weights(self) -> Path:

@@ -1,35 +1,32 @@
 """What ``pfl results`` shows: the reports' numbers as tables for a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from pfl.artifacts.json import number_at
 from pfl.cli.display import table
 from pfl.evaluation.metrics import (
-    CLIENT_MEAN,
-    EXTERNAL_EACH,
     EXTERNAL_TEST,
+    FEDHIP_PREFIX,
     GLOBAL_TEST,
     HEADS,
-    MEAN_SCORE,
+    LOCAL_TEST,
+    RUN,
+    WORST_DECILE,
 )
-from pfl.report.json import number_at
-from pfl.report.measures import COMPARED, SYMBOLS, percent
+from pfl.report.comparison_table import mean_and_deviation, measures_of
+from pfl.report.measures import BY_KEY, OVER_CLIENTS, SHOWN, SYMBOLS
 
-# Heading and place of what is shown of each head, and of what only an external test gives.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "mean": ("mean",),
-    "weighted": ("weighted",),
-    "std": ("std",),
-    "worst decile": ("worst-decile",),
-    GLOBAL_TEST: (GLOBAL_TEST,),
-}
-EXTERNAL_COLUMNS: dict[str, tuple[str, ...]] = {
-    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_SCORE),
-    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
-}
+OF_HEADS = (
+    BY_KEY[LOCAL_TEST],
+    *OVER_CLIENTS,
+    BY_KEY[f"{LOCAL_TEST}:{WORST_DECILE}"],
+    BY_KEY[GLOBAL_TEST],
+)
+EXTERNAL = tuple(measure for measure in SHOWN if measure.test == EXTERNAL_TEST)
 
 
 def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
@@ -38,20 +35,21 @@ def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
     Raises:
         InputError: a number is missing.
     """
-    columns = COLUMNS | (EXTERNAL_COLUMNS if _has_external(metrics) else {})
+    shown = (*OF_HEADS, *(EXTERNAL if _has_external(metrics) else ()))
     rows = [
         [
             SYMBOLS[head],
-            *(percent(number_at(path, metrics, (head, *place))) for place in columns.values()),
+            *(one.unit(one.of(path, metrics, f"{FEDHIP_PREFIX}{head}")) for one in shown),
         ]
         for head in HEADS
     ]
-    return table("FedHiP: accuracy in %", ["head", *columns], rows)
+    return table("FedHiP: accuracy in %", ["head", *(one.heading for one in shown)], rows)
 
 
 def _has_external(metrics: Mapping[str, Any]) -> bool:
     """Whether a group takes no part."""
-    return any(metrics[head].get(EXTERNAL_TEST) for head in HEADS if head in metrics)
+    methods = [of for name, of in metrics.items() if name != RUN and isinstance(of, dict)]
+    return any(of.get(EXTERNAL_TEST) for of in methods)
 
 
 def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
@@ -61,20 +59,22 @@ def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
         InputError: a number is missing.
     """
     clients, missing, left = (
-        _count(path, metrics, (f"clients{part}",)) for part in ("", "-without-test", "-left-out")
+        int(number_at(path, metrics, (RUN, f"clients{part}")) or 0)
+        for part in ("", "-without-test", "-left-out")
     )
+    of_all, outside, each = BY_KEY[GLOBAL_TEST].heading, *(one.heading for one in EXTERNAL)
     note = (
-        f"{clients} clients. {GLOBAL_TEST}: accuracy of their heads on all test samples, mean over "
-        "all clients; other columns: on the clients' own test samples."
+        f"{clients} clients. {of_all}: accuracy of their heads on all test samples, mean over all "
+        "clients; other columns: on the clients' own test samples."
     )
     if _has_external(metrics):
         note += (
-            f" {EXTERNAL_TEST}: on the group that takes no part, all heads together by mean score; "
-            f"{EXTERNAL_EACH}: each client's head there, mean over all clients."
+            f" {outside}: on the group that takes no part, all heads together by mean score; "
+            f"{each}: each client's head there, mean over all clients."
         )
     if missing:
         holders = "1 client holds" if missing == 1 else f"{missing} clients hold"
-        note = f"{note} {holders} none: in {GLOBAL_TEST} only."
+        note = f"{note} {holders} none: in {of_all} only."
     return f"{note} Left out, and in no number: {left}." if left else note
 
 
@@ -84,27 +84,16 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
     Raises:
         InputError: a number is missing.
     """
-    rows = [row for row in comparison.values() if isinstance(row, dict)]
-    names = [name for name in COMPARED if any(name in row for row in rows)]
-
-    def entry(method: str, name: str) -> str:
-        mean, std = (number_at(path, comparison, (method, name, kind)) for kind in ("mean", "std"))
-        show = COMPARED[name][1]
-        return show(mean) if std is None else f"{show(mean)} ± {show(std)}"
-
+    shown = measures_of(comparison)
     return table(
         "All methods: accuracy in % after the last round, mean ± standard deviation over seeds",
-        ["method", "seeds", *(COMPARED[name][0] for name in names)],
+        ["method", "seeds", *(measure.heading for measure in shown)],
         [
             [
                 method,
-                str(_count(path, comparison, (method, "seeds"))),
-                *(entry(method, name) for name in names),
+                str(int(number_at(path, comparison, (method, "seeds")) or 0)),
+                *(mean_and_deviation(path, comparison, method, one)[1] for one in shown),
             ]
             for method in comparison
         ],
     )
-
-
-def _count(path: Path, found: Mapping[str, Any], place: Sequence[str]) -> int:
-    return int(number_at(path, found, place) or 0)

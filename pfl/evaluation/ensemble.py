@@ -12,23 +12,12 @@ There is no mean of probabilities or of their logarithms, since scores are none.
 same in the first two, as in :mod:`pfl.training.evaluation`; those that left do not count.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
 from pfl.evaluation.scoring import HeadRange
 
 RANGE = 16  # heads read at once
-
-
-@dataclass(frozen=True)
-class HeadEnsemble:
-    """Accuracy of the ensemble on one set of samples, for each way to form it."""
-
-    mean_score: float
-    vote: float
-    weight_average: float
 
 
 def averages(

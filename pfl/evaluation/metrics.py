@@ -1,13 +1,12 @@
-"""Accuracy per client, what to say of all clients together, and the words reports have for it.
+"""The names of tests, heads and numbers in reports, and what is said of many clients' accuracy.
 
 The tests of a client's model or head: ``local-test``, on the client's own test samples;
-``global-test``, on the test samples of all; and of the ensemble of all clients' models:
-``new-test``, on the test samples of all, and ``external-test``, on a group that took no part.
-``client-mean`` beside the latter is the mean over clients of each one's own model there.
+``global-test``, on the test samples of all; ``validation``, on what was put aside of its training
+samples; ``external-test``, on a group that took no part. The ensemble of all clients' models is
+tested on the test samples of all, ``new-test``, and in ``external-test``.
 """
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -15,16 +14,22 @@ from jaxtyping import Float, Int
 
 LOCAL_TEST, GLOBAL_TEST = "local-test", "global-test"
 NEW_TEST, EXTERNAL_TEST = "new-test", "external-test"
-CLIENT_MEAN = "client-mean"
-MEAN_SCORE, MEAN_PROBABILITY = "mean-score", "mean-probability"  # ensembles in tables
-EXTERNAL_EACH = f"{EXTERNAL_TEST}:{CLIENT_MEAN}"
 VALIDATION = "validation"
-HEAD_PREFIX = "heads:"  # of what was trained by gradients on cached features, beside fedhip:
+TESTS = (LOCAL_TEST, GLOBAL_TEST, NEW_TEST, EXTERNAL_TEST, VALIDATION)
+
+MEAN, WEIGHTED, STD, WORST_DECILE = "mean", "weighted", "std", "worst-decile"
+# Ways to form an ensemble. The first is what tables show: of models the mean of probabilities, of
+# linear heads, which have none, that of scores.
+MEAN_PROBABILITY, MEAN_SCORE = "mean-probability", "mean-score"
+MEAN_LOG_PROBABILITY, VOTE, WEIGHT_AVERAGE = "mean-log-probability", "vote", "weight-average"
 UPLOAD_BYTES = "upload-bytes"  # what all clients sent in all rounds together
+RUN = "run"  # beside the methods of metrics.json: facts of the whole run
 
 # FedHiP's heads: L_k, G and P_k.
 LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
 HEADS = (LOCAL, GLOBAL, PERSONALIZED)
+FEDHIP_PREFIX = "fedhip:"  # of these, in the names of methods
+HEAD_PREFIX = "heads:"  # of what was trained by gradients on cached features
 
 WORST_SHARE = 10
 
@@ -49,41 +54,28 @@ def accuracy(
     return values
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Accuracy over the clients that have test samples; all NaN when none has.
-
-    Attributes:
-        mean: plain mean over clients: every client counts the same.
-        weighted: mean weighted by test samples: every sample counts the same.
-        std: standard deviation over clients (of these clients, not an estimate: divided by their
-            number).
-        worst_decile: mean over the worst tenth of clients, see :func:`worst_decile`.
-    """
-
-    mean: float
-    weighted: float
-    std: float
-    worst_decile: float
-
-
 def summarize(
-    values: Float[np.ndarray, " clients"], samples: Int[np.ndarray, " clients"]
-) -> Summary:
-    """Summarize the accuracy of each client with its number of test samples.
+    values: Float[np.ndarray, " clients"], samples: Int[np.ndarray, " clients"] | None
+) -> dict[str, float]:
+    """What is said of the accuracy of each client, given its number of test samples.
 
-    Clients without test samples are left out, whatever their value.
+    ``mean`` is the plain mean over clients, so that every client counts the same, and ``weighted``
+    the mean weighted by test samples, so that every sample does (NaN where ``samples`` is None);
+    ``std`` is the standard deviation over clients (of these clients, not an estimate: divided by
+    their number), ``worst-decile`` the mean over the worst tenth of them. Clients with NaN or
+    without test samples are left out; all is NaN where nobody is left.
     """
-    tested = samples > 0
-    values, weights = values[tested], samples[tested]
-    if len(values) == 0:
-        return Summary(math.nan, math.nan, math.nan, math.nan)
-    return Summary(
-        mean=float(values.mean()),
-        weighted=float(np.average(values, weights=weights)),
-        std=float(values.std()),
-        worst_decile=worst_decile(values),
-    )
+    tested = ~np.isnan(values) & (True if samples is None else samples > 0)
+    known = values[tested]
+    if len(known) == 0:
+        return dict.fromkeys((MEAN, WEIGHTED, STD, WORST_DECILE), math.nan)
+    weighted = math.nan if samples is None else np.average(known, weights=samples[tested])
+    return {
+        MEAN: float(known.mean()),
+        WEIGHTED: float(weighted),
+        STD: float(known.std()),
+        WORST_DECILE: worst_decile(known),
+    }
 
 
 def worst_decile(values: Float[np.ndarray, " clients"]) -> float:

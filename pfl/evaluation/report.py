@@ -1,73 +1,84 @@
 """What is told of FedHiP's heads: few numbers for all clients, and a line a client."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from jaxtyping import Bool
-
-from pfl.artifacts.csv import DIGITS, csv_text
-from pfl.evaluation.heads import Evaluation, Together
+from pfl.data.samples.clients import Clients
+from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
 from pfl.evaluation.metrics import (
-    CLIENT_MEAN,
     EXTERNAL_TEST,
-    GLOBAL_TEST,
+    FEDHIP_PREFIX,
     HEADS,
+    LOCAL,
+    LOCAL_TEST,
+    MEAN,
     MEAN_SCORE,
-    NEW_TEST,
-    summarize,
 )
-from pfl.fedhip.families.table import Family
+from pfl.fedhip.families.table import Candidate, Family
+from pfl.fedhip.heads import PARAMETERS, Heads
 
-CHOICE = ("family", "alpha", "beta", "rho")  # of a client's personalized head
+# Of a client: the candidate that its head is, None where it left.
+Choices = Sequence[Candidate | None]
 
 
-def metrics(result: Evaluation) -> dict[str, Any]:
-    """Few numbers for all clients together, fit for JSON: rounded, null where unknown.
+def heads_metrics(
+    accuracies: Mapping[str, ClientAccuracies], upload_bytes: int, run: Mapping[str, object]
+) -> dict[str, Any]:
+    """``metrics.json`` of FedHiP's heads.
 
-    Per kind of head: ``mean``, ``weighted``, ``std`` and ``worst-decile`` of
-    :class:`pfl.evaluation.metrics.Summary`; ``global-test``, the mean over clients of the accuracy
-    on all test samples; ``new-test``, the ensembles there, of
-    :class:`pfl.evaluation.ensemble.HeadEnsemble`; and ``external-test``, the ensembles on the
-    group that takes no part with ``client-mean``, the mean over clients of the accuracy there;
-    null where all groups take part. ``families`` counts the clients whose personalized head is of
-    each family. All numbers but ``clients-left-out`` are of the clients that did not leave.
+    Args:
+        accuracies: by the kind of head.
+        upload_bytes: what all clients sent; for the local heads nothing is sent.
+        run: facts of the run.
     """
-    samples, stayed = result.tested, result.stayed
-    told: dict[str, Any] = {}
-    for name, values in result.own.items():
-        summary = summarize(values, samples)
-        told[name] = {
-            "mean": _rounded(summary.mean),
-            "weighted": _rounded(summary.weighted),
-            "std": _rounded(summary.std),
-            "worst-decile": _rounded(summary.worst_decile),
-            GLOBAL_TEST: _client_mean(result.pooled[name], stayed),
-            NEW_TEST: _ensemble(result.pooled[name]),
-            EXTERNAL_TEST: None,
-        }
-        if result.external:
-            outside = result.external[name]
-            mean = {CLIENT_MEAN: _client_mean(outside, stayed)}
-            told[name][EXTERNAL_TEST] = _ensemble(outside) | mean
-    families = [one.family for one in result.chosen if one is not None]
-    told["families"] = {name.value: families.count(name) for name in Family if name in families}
-    told["clients"] = int(stayed.sum())
-    told["clients-without-test"] = int((samples[stayed] == 0).sum())
-    told["clients-left-out"] = int((~stayed).sum())
-    return told
-
-
-def _client_mean(found: Together, stayed: Bool[np.ndarray, " clients"]) -> float | None:
-    return _rounded(float(found.each[stayed].mean()))
-
-
-def _ensemble(found: Together) -> dict[str, float | None]:
-    return {
-        name.replace("_", "-"): _rounded(value) for name, value in asdict(found.ensemble).items()
+    methods = {
+        f"{FEDHIP_PREFIX}{head}": (accuracies[head], 0 if head == LOCAL else upload_bytes)
+        for head in HEADS
     }
+    return metrics(methods, run)
+
+
+def clients_told(heads: Heads, clients: Clients) -> dict[str, object]:
+    """Facts of the run: how many clients there are, and what their personalized heads are.
+
+    All but ``clients-left-out`` are of the clients that did not leave.
+    """
+    stayed = heads.stayed
+    return {
+        "families": families(heads.chosen),
+        "clients": int(stayed.sum()),
+        "clients-without-test": int((clients.test.sizes[stayed] == 0).sum()),
+        "clients-left-out": int((~stayed).sum()),
+    }
+
+
+def families(chosen: Choices) -> dict[str, int]:
+    """How many clients' heads are of each family."""
+    names = [one.family for one in chosen if one is not None]
+    return {name.value: names.count(name) for name in Family if name in names}
+
+
+def choice_columns(chosen: Choices, chosen_local: Choices) -> dict[str, list[object]]:
+    """Family and parameters of each client's P_k, and the ridge of its L_k; NaN if not used."""
+    columns: dict[str, list[object]] = {
+        name: [getattr(one, name, math.nan) for one in chosen] for name in ("family", *PARAMETERS)
+    }
+    columns["local-beta"] = [getattr(one, "beta", math.nan) for one in chosen_local]
+    return columns
+
+
+def heads_csv(accuracies: Mapping[str, ClientAccuracies], heads: Heads, clients: Clients) -> str:
+    """``per_client.csv`` of FedHiP's heads; of a client that left only the samples are told."""
+    train, test = clients.train, clients.test
+    facts = {
+        "client": range(train.clients),
+        "train": train.sizes.tolist(),
+        "test": test.sizes.tolist(),
+        "classes": (train.count > 0).sum(1).tolist(),
+        **choice_columns(heads.chosen, heads.chosen_local),
+    }
+    return clients_csv(facts, accuracies)
 
 
 def brief(told: Mapping[str, Any]) -> dict[str, object]:
@@ -75,36 +86,8 @@ def brief(told: Mapping[str, Any]) -> dict[str, object]:
 
     Of the latter the first ensemble, and only where a group takes no part.
     """
-    few: dict[str, object] = {"fedhip": {name: told[name]["mean"] for name in HEADS}}
-    if any(told[name][EXTERNAL_TEST] for name in HEADS):
-        first = {name: told[name][EXTERNAL_TEST][MEAN_SCORE] for name in HEADS}
-        few["fedhip-external"] = first
+    numbers = {head: told[f"{FEDHIP_PREFIX}{head}"] for head in HEADS}
+    few: dict[str, object] = {"fedhip": {h: of[LOCAL_TEST][MEAN] for h, of in numbers.items()}}
+    if all(of[EXTERNAL_TEST] for of in numbers.values()):
+        few["fedhip-external"] = {h: of[EXTERNAL_TEST][MEAN_SCORE] for h, of in numbers.items()}
     return few
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, DIGITS)
-
-
-def table(result: Evaluation) -> str:
-    """One line of CSV a client; an unknown accuracy and a parameter not used are empty cells.
-
-    Of a client that left only the samples are told.
-    """
-    train, test = result.clients.train, result.clients.test
-    names = list(result.own)
-    header = ["client", "train", "test", "classes", *CHOICE, "local-beta", *names]
-    header += [f"{GLOBAL_TEST}:{name}" for name in names]
-    header += [f"{EXTERNAL_TEST}:{name}" for name in result.external]
-    columns = [
-        range(train.clients),
-        train.sizes.tolist(),
-        test.sizes.tolist(),
-        (train.count > 0).sum(1).tolist(),
-        *([getattr(one, name, math.nan) for one in result.chosen] for name in CHOICE),
-        result.local_beta.tolist(),
-        *(result.own[name].tolist() for name in names),
-        *(result.pooled[name].each.tolist() for name in names),
-        *(found.each.tolist() for found in result.external.values()),
-    ]
-    return csv_text(header, zip(*columns, strict=True))

@@ -1,4 +1,4 @@
-"""Accuracy of linear heads: each client's on its own test samples, on all, and of their votes.
+"""Accuracy of linear heads: each client's on its own test samples, on all, and of all together.
 
 Class scores are fᵀW; the prediction is the class with the largest score, the lowest of them on a
 tie. Features are fixed-point integers q = f / step, and a positive step changes no largest score,
@@ -13,11 +13,13 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Num
 
+from pfl.evaluation.metrics import MEAN_SCORE, VOTE, WEIGHT_AVERAGE
 from pfl.runtime.parallel import in_order
 from pfl.runtime.progress import progress
 
 BLOCK_ROWS = 4096
 BLOCK_COLUMNS = 2048
+ENSEMBLES = (MEAN_SCORE, VOTE, WEIGHT_AVERAGE)  # see pfl/evaluation/ensemble.py
 
 HeadRange = Callable[[int, int], Num[np.ndarray, "k m d"]]
 
@@ -29,31 +31,22 @@ class Hits:
     Attributes:
         own: of head k on the test samples of client k.
         pooled: of head k on all test samples, whoever holds them.
-        voted: of the heads together, each having one vote; the lower class on a tie.
+        ensemble: of all heads together, for each of ``ENSEMBLES``.
     """
 
     own: Int[np.ndarray, " clients"]
     pooled: Int[np.ndarray, " clients"]
-    voted: int
+    ensemble: Int[np.ndarray, " kinds"]
 
     def __add__(self, other: "Hits") -> "Hits":
         """Hits on the union of two disjoint sets of samples."""
-        voted = self.voted + other.voted
-        return Hits(self.own + other.own, self.pooled + other.pooled, voted)
+        ensemble = self.ensemble + other.ensemble
+        return Hits(self.own + other.own, self.pooled + other.pooled, ensemble)
 
     @staticmethod
     def zero(clients: int) -> "Hits":
         """Hits on no samples."""
-        return Hits(np.zeros(clients, np.int64), np.zeros(clients, np.int64), 0)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What a group of clients' heads gives: hits of each, and votes for each sample and class."""
-
-    own: Int[np.ndarray, " k"]
-    pooled: Int[np.ndarray, " k"]
-    votes: Int[np.ndarray, "n d"]
+        return Hits(*(np.zeros(n, np.int64) for n in (clients, clients, len(ENSEMBLES))))
 
 
 def score(
@@ -61,9 +54,9 @@ def score(
     label: Int[np.ndarray, " n"],
     owner: Int[np.ndarray, " n"],
     heads: HeadRange,
-    shape: tuple[int, int],
+    averages: Float32[np.ndarray, "2 m d"],
+    voters: Bool[np.ndarray, " clients"],
     threads: int = 1,
-    voters: Bool[np.ndarray, " clients"] | None = None,
 ) -> Hits:
     """Count the correct predictions of K heads on n samples.
 
@@ -76,24 +69,28 @@ def score(
         label: class of each sample.
         owner: client of each sample, -1 for nobody.
         heads: ``heads(start, stop)`` returns W_k, (stop - start, m, d), for these clients.
-        shape: (K, d).
+        averages: of the heads, with equal weights and with weights N_k.
+        voters: whose votes count.
         threads: groups of clients at work at the same time.
-        voters: whose votes count; everybody's if not given.
     """
-    clients, classes = shape
+    clients, classes = len(voters), averages.shape[2]
     rows = rows.astype(np.float32, copy=False)
-    voters = np.ones(clients, bool) if voters is None else voters
     size = max(1, BLOCK_COLUMNS // classes)
     ranges = [(k, min(k + size, clients)) for k in range(0, clients, size)]
     work = partial(_score_group, rows, label, owner, heads, voters)
     own, pooled, votes = [], [], np.zeros((len(rows), classes), np.int64)
-    parts = in_order(work, ranges, threads)
-    for part in progress(parts, clients, "heads", "score", step=size):
-        own.append(part.own)
-        pooled.append(part.pooled)
-        votes += part.votes
-    voted = int((votes.argmax(1) == label).sum())
-    return Hits(np.concatenate(own), np.concatenate(pooled), voted)
+    groups = in_order(work, ranges, threads)
+    for hits, all_hits, cast in progress(groups, clients, "heads", "score", step=size):
+        own.append(hits)
+        pooled.append(all_hits)
+        votes += cast
+    voted = (votes.argmax(1) == label).sum()
+    nobody = np.zeros(len(averages), bool)
+    _, (mean, weighted), _ = _score_group(
+        rows, label, owner, lambda start, stop: averages[start:stop], nobody, (0, len(averages))
+    )
+    ensemble = np.array([mean, voted, weighted], np.int64)
+    return Hits(np.concatenate(own), np.concatenate(pooled), ensemble)
 
 
 def score_shared(
@@ -103,12 +100,16 @@ def score_shared(
     head: Float[np.ndarray, "m d"],
     clients: int,
 ) -> Hits:
-    """Count the correct predictions of one head that all K clients use, as :func:`score` would."""
+    """Count the correct predictions of one head that all K clients use, as :func:`score` would.
+
+    Their average and their vote are that head's too.
+    """
     scores = rows.astype(np.float32, copy=False) @ head.astype(np.float32)
     correct = scores.argmax(1) == label
     own = np.bincount(owner[correct & (owner >= 0)], minlength=clients)
     hits = int(correct.sum())
-    return Hits(own.astype(np.int64), np.full(clients, hits, np.int64), hits)
+    pooled, ensemble = (np.full(n, hits, np.int64) for n in (clients, len(ENSEMBLES)))
+    return Hits(own.astype(np.int64), pooled, ensemble)
 
 
 def _score_group(
@@ -118,7 +119,8 @@ def _score_group(
     heads: HeadRange,
     voters: Bool[np.ndarray, " clients"],
     span: tuple[int, int],
-) -> _Part:
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"], Int[np.ndarray, "n d"]]:
+    """Hits of each head on its client's and on all samples, and votes for each sample and class."""
     start, stop = span
     group = heads(start, stop).astype(np.float32, copy=False)
     clients, features, classes = group.shape
@@ -133,7 +135,7 @@ def _score_group(
         own += _own(correct, owner[block] - start)
         pooled += correct.sum(0)
         votes[block] = _votes(chosen[:, voters[start:stop]], classes)
-    return _Part(own, pooled, votes)
+    return own, pooled, votes
 
 
 def _own(correct: Bool[np.ndarray, "n k"], owner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:

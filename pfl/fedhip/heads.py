@@ -16,7 +16,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from pfl.artifacts.hdf5 import Attribute, create, put, put_text, read, read_text, reading, reserve
 from pfl.artifacts.provenance import UNKNOWN, Origins
@@ -112,6 +112,11 @@ class Heads:
     def chosen_local(self) -> tuple[Candidate | None, ...]:
         """What each L_k is; None likewise."""
         return self._chosen("local-choice")
+
+    @property
+    def stayed(self) -> Bool[np.ndarray, " clients"]:
+        """Which clients did not leave."""
+        return np.array(read(self.file, "choice") != NO_CHOICE, bool)
 
     def _chosen(self, name: str) -> tuple[Candidate | None, ...]:
         numbers = read(self.file, name).tolist()

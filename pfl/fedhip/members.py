@@ -1,7 +1,8 @@
 """Who is in the server's sums, as the artifact ``members.h5``: ``member``, a yes or no per client.
 
 It lies beside ``server.h5``, which says nothing of clients, so that nobody sees from it who left.
-Its attributes say which sums, clients and features belong together.
+Its attributes say which sums, clients and features belong together. How many bytes the members sent
+is in ``upload.json``: that depends on how the sum was made, on which the artifacts do not.
 """
 
 from collections import Counter
@@ -12,9 +13,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
+from pfl.artifacts.files import write_text
 from pfl.artifacts.hdf5 import Attribute, create, put, read, reading
+from pfl.artifacts.json import json_text, load_report, number_at, other_form
 from pfl.artifacts.provenance import Origins, recorded_view
 from pfl.errors import InputError
+
+UPLOAD_BYTES = "upload-bytes"
 
 
 @dataclass(frozen=True)
@@ -81,3 +86,20 @@ def read_members(path: Path) -> Members:
     """Load ``members.h5``."""
     with reading(path, "members") as file:
         return Members(read(file, "member"), Origins.of(file), recorded_view(file))
+
+
+def write_upload(path: Path, clients: int, secure: bool, size: int) -> None:
+    """Store ``upload.json``: how many bytes so many clients sent, and whether for a secure sum."""
+    write_text(path, json_text({"clients": clients, "secure": secure, UPLOAD_BYTES: size}))
+
+
+def read_upload(path: Path) -> int:
+    """The bytes that all members sent, of ``upload.json``.
+
+    Raises:
+        InputError: it is missing or of another form.
+    """
+    size = number_at(path, load_report(path), (UPLOAD_BYTES,))
+    if size is None:
+        raise other_form(path, f"its '{UPLOAD_BYTES}' is null")
+    return int(size)

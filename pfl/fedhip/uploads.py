@@ -185,6 +185,22 @@ def read_integers(group: h5py.Group, name: str) -> Int64[np.ndarray, "*shape"]:
     return widened(read(group, name), high)
 
 
+def packed(sent: Moments) -> dict[str, np.ndarray]:
+    """What a client sends: packed Gram triangle, and count and class sums of its classes alone."""
+    present = np.flatnonzero(sent.count)
+    return {
+        **narrowed("gram", sent.gram),
+        "class": present.astype(np.int32),
+        **narrowed("count", sent.count[present]),
+        **narrowed("cross", sent.cross[present]),
+    }
+
+
+def packed_bytes(sent: Moments) -> int:
+    """Size of an upload: its numbers alone, without what a file or a message puts around them."""
+    return sum(part.nbytes for part in packed(sent).values())
+
+
 def narrowed(name: str, values: Int64[np.ndarray, "*shape"]) -> dict[str, np.ndarray]:
     """The integers under ``name`` in as few bytes as hold them all, with a high part if need be."""
     narrow = smallest(values)

@@ -4,13 +4,14 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pfl.artifacts.json import other_form
 from pfl.errors import InputError
-from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, PERSONALIZED
-from pfl.report.json import other_form
+from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
 from pfl.report.measures import UNKNOWN
 from pfl.report.table import Table, plain
 
 PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
+COLUMN = {head: f"{LOCAL_TEST}:{head}" for head in HEADS}  # of its accuracy
 Row = Mapping[str, str]
 
 
@@ -24,7 +25,7 @@ def read_clients_csv(path: Path) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         for row in rows:
-            _ = [float(row[name]) for name in HEADS if row[name]]
+            _ = [float(row[name]) for name in COLUMN.values() if row[name]]
             _ = [int(row[name]) for name in ("client", "train", "test", "classes")]
     except OSError as error:
         raise InputError(f"{path} is missing: run `dvc repro`, which makes it.") from error
@@ -40,7 +41,8 @@ def total(rows: Sequence[Row], column: str) -> int:
 
 def against(rows: Sequence[Row], other: str) -> str:
     """For how many clients P_k is better than another head, equal and worse, as a sentence."""
-    pairs = [(float(row[PERSONALIZED]), float(row[other])) for row in rows if row[other]]
+    own, others = COLUMN[PERSONALIZED], COLUMN[other]
+    pairs = [(float(row[own]), float(row[others])) for row in rows if row[others]]
     better, worse = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
     equal = len(pairs) - better - worse
     return (
@@ -57,7 +59,7 @@ def clients_table(rows: Sequence[Row]) -> Table:
         ["client", "training", "test", "classes", "chosen head", *HEADS, "gain"],
         [
             [row["client"], row["train"], row["test"], row["classes"], _choice(row),
-             *(_percent(row[name]) for name in HEADS), _gain(row)]
+             *(_percent(row[name]) for name in COLUMN.values()), _gain(row)]
             for row in rows
         ],
         folded=f"Every client: a table of {len(rows)} lines",
@@ -82,7 +84,8 @@ def _percent(text: str) -> str:
 
 
 def _gain(row: Row) -> str:
-    if not row[PERSONALIZED]:
+    if not row[COLUMN[PERSONALIZED]]:
         return UNKNOWN
-    gain = float(row[PERSONALIZED]) - max(float(row[LOCAL]), float(row[GLOBAL]))
+    own, local, shared = (float(row[COLUMN[head]]) for head in (PERSONALIZED, LOCAL, GLOBAL))
+    gain = own - max(local, shared)
     return f"{100 * gain:+.1f}" if gain else "0.0"

@@ -1,7 +1,6 @@
 """All methods side by side: means and standard deviations over seeds."""
 
 import csv
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,47 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pfl.artifacts.csv import DIGITS, csv_text
+from pfl.artifacts.json import json_text, load_report, other_form
 from pfl.errors import InputError
-from pfl.evaluation.metrics import (
-    CLIENT_MEAN,
-    EXTERNAL_EACH,
-    EXTERNAL_TEST,
-    GLOBAL_TEST,
-    HEADS,
-    LOCAL_TEST,
-    MEAN_PROBABILITY,
-    MEAN_SCORE,
-    NEW_TEST,
-    UPLOAD_BYTES,
-    VALIDATION,
-)
-from pfl.report.json import load_report, number_at, other_form
-
-# What is compared, and where a run's metrics.json has it.
-MEASURES = {
-    LOCAL_TEST: (LOCAL_TEST, "mean"),
-    f"{LOCAL_TEST}:worst-decile": (LOCAL_TEST, "worst-decile"),
-    GLOBAL_TEST: (GLOBAL_TEST, "mean"),
-    NEW_TEST: (NEW_TEST, MEAN_PROBABILITY),
-    f"{NEW_TEST}:mean-log-probability": (NEW_TEST, "mean-log-probability"),
-    f"{NEW_TEST}:vote": (NEW_TEST, "vote"),
-    f"{NEW_TEST}:weight-average": (NEW_TEST, "weight-average"),
-    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_PROBABILITY),
-    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
-    VALIDATION: (VALIDATION, "mean"),
-    UPLOAD_BYTES: (UPLOAD_BYTES,),
-}
-# The same of FedHiP's heads, whose scores are no probabilities; see pfl/evaluation/ensemble.py.
-FEDHIP = {
-    LOCAL_TEST: ("mean",),
-    f"{LOCAL_TEST}:worst-decile": ("worst-decile",),
-    GLOBAL_TEST: (GLOBAL_TEST,),
-    NEW_TEST: (NEW_TEST, MEAN_SCORE),
-    f"{NEW_TEST}:vote": (NEW_TEST, "vote"),
-    f"{NEW_TEST}:weight-average": (NEW_TEST, "weight-average"),
-    EXTERNAL_TEST: (EXTERNAL_TEST, MEAN_SCORE),
-    EXTERNAL_EACH: (EXTERNAL_TEST, CLIENT_MEAN),
-}
+from pfl.evaluation.metrics import EXTERNAL_TEST, FEDHIP_PREFIX, HEADS, LOCAL_TEST
+from pfl.report.measures import MEASURES
 
 
 @dataclass(frozen=True)
@@ -73,7 +35,7 @@ class Compared:
         method: its name; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so
             on.
         seeds: runs behind each entry.
-        entries: by the names of :data:`MEASURES`, those that some method has.
+        entries: by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
     """
 
     method: str
@@ -81,8 +43,8 @@ class Compared:
     entries: Mapping[str, Entry]
 
 
-def compare(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
-    """Gather ``metrics.json`` of each method's runs, and FedHiP's from ``fedhip``.
+def gather(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
+    """What each method's runs have in ``metrics.json``, and FedHiP's heads in ``fedhip``.
 
     Args:
         runs: by the name of the method, a folder for each seed.
@@ -93,39 +55,24 @@ def compare(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
     Raises:
         InputError: a file is missing or of another form.
     """
-    rows = [
-        _compared(
-            method,
-            [_measured(folder / "metrics.json", (), MEASURES) for folder in folders],
-        )
-        for method, folders in runs.items()
-    ]
-    for head in HEADS:
-        rows.append(
-            _compared(f"fedhip:{head}", [_measured(fedhip / "metrics.json", (head,), FEDHIP)])
-        )
-    known = [name for name in MEASURES if any(not math.isnan(r.entries[name].mean) for r in rows)]
+    folders = {**runs, **{f"{FEDHIP_PREFIX}{head}": [fedhip] for head in HEADS}}
+    rows = [_compared(method, of_seeds) for method, of_seeds in folders.items()]
+    known = [m.key for m in MEASURES if any(not math.isnan(r.entries[m.key].mean) for r in rows)]
     return [replace(row, entries={name: row.entries[name] for name in known}) for row in rows]
 
 
-def _measured(
-    path: Path, part: tuple[str, ...], places: Mapping[str, tuple[str, ...]]
-) -> dict[str, float]:
-    """The measures that a file of a run has a number for, below the keys ``part``."""
-    found = load_report(path)
-    values = {name: number_at(path, found, (*part, *place)) for name, place in places.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _compared(method: str, runs: Sequence[Mapping[str, float]]) -> Compared:
+def _compared(method: str, folders: Sequence[Path]) -> Compared:
+    paths = [folder / "metrics.json" for folder in folders]
+    reports = [(path, load_report(path)) for path in paths]
     entries = {}
-    for name in MEASURES:
-        known = [run[name] for run in runs if name in run]
-        entries[name] = Entry(
+    for measure in MEASURES:
+        values = [measure.of(path, report, method) for path, report in reports]
+        known = [value for value in values if value is not None]
+        entries[measure.key] = Entry(
             mean=statistics.fmean(known) if known else math.nan,
             std=statistics.stdev(known) if len(known) > 1 else math.nan,
         )
-    return Compared(method, len(runs), entries)
+    return Compared(method, len(folders), entries)
 
 
 def run_folders(
@@ -158,18 +105,18 @@ def comparison_json(table: Sequence[Compared]) -> str:
         | {name: {"mean": _known(e.mean), "std": _known(e.std)} for name, e in row.entries.items()}
         for row in table
     }
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    return json_text(told)
 
 
 def summary_json(table: Sequence[Compared]) -> str:
     """Of each trained method local and external test alone: few columns for `dvc exp show`."""
-    trained = [row for row in table if not row.method.startswith("fedhip:")]
+    trained = [row for row in table if not row.method.startswith(FEDHIP_PREFIX)]
     told = {
         name: {row.method: _known(row.entries[test].mean) for row in trained}
         for name, test in (("trained", LOCAL_TEST), ("trained-external", EXTERNAL_TEST))
         if all(test in row.entries for row in trained)
     }
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    return json_text(told)
 
 
 def _known(value: float) -> float | None:

@@ -20,7 +20,7 @@ PANELS = {
     EXTERNAL_TEST: "external test: the ensemble\non the group that takes no part",
 }
 DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
-LEVELS = (":", "-.", (0, (5, 2)))  # local, global, personalized
+LEVELS, MARKERS = (":", "-.", (0, (5, 2))), "so*"  # local, global, personalized
 
 
 def draw_comparison(path: Path, table: Sequence[Compared]) -> None:
@@ -104,15 +104,17 @@ def draw_bytes(
     path: Path,
     accuracy: Mapping[str, Sequence[Mapping[int, float]]],
     upload: Mapping[str, Sequence[Mapping[int, float]]],
-    levels: Mapping[str, float],
+    points: Mapping[str, tuple[float, float]],
 ) -> None:
     """Draw the local test against what was sent until then: mean over seeds, a curve a method.
+
+    What has one round or none is a point, with a line to compare curves with.
 
     Args:
         path: the PNG file.
         accuracy: by method and seed, the local test after some rounds.
         upload: likewise, the bytes that all clients sent in each round.
-        levels: by name, the accuracy of what has no rounds, as horizontal lines.
+        points: by name, the bytes that all clients sent, and the accuracy, where no rounds are.
     """
 
     def content(figure: Figure) -> None:
@@ -124,8 +126,12 @@ def draw_bytes(
             dash = DASHES[i // len(COLORS) % len(DASHES)]
             color = COLORS[i % len(COLORS)]
             axes.plot(places, means, dash, marker=".", color=color, label=method)
-        for (name, value), style in zip(levels.items(), LEVELS, strict=True):
-            axes.axhline(value, color="black", lw=1.2, ls=style, label=name)
+        for (name, (size, value)), style, marker in zip(
+            points.items(), LEVELS, MARKERS, strict=True
+        ):
+            axes.axhline(value, color="black", lw=0.8, ls=style, alpha=0.6)
+            x, y = [size / 2**20], [value]
+            axes.plot(x, y, marker, color="black", mfc="white", ms=7, ls=style, label=name)
         axes.set_title("Local test: mean over the clients' models, by what they had sent")
         axes.set_xlabel("sent by all clients so far, MiB")
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -133,7 +139,7 @@ def draw_bytes(
         axes.set_axisbelow(True)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    draw(path, (9.0, max(4.5, 1.0 + 0.24 * (len(accuracy) + len(levels)))), content)
+    draw(path, (9.0, max(4.5, 1.0 + 0.24 * (len(accuracy) + len(points)))), content)
 
 
 def _mean(runs: Sequence[Mapping[int, float]], number: int) -> float:

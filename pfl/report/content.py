@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
+from pfl.artifacts.json import load_report, number_at
+from pfl.evaluation.metrics import FEDHIP_PREFIX, GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
 from pfl.report.clients import against, clients_table, read_clients_csv, total
-from pfl.report.comparison_table import NOTE, comparison_table, label, measures
+from pfl.report.comparison_table import comparison_table, label, measures_of
 from pfl.report.figure import load_figure
-from pfl.report.json import load_report, number_at
 from pfl.report.leakage import leakage_section
-from pfl.report.measures import UNKNOWN
+from pfl.report.measures import BY_KEY, UNKNOWN
 from pfl.report.origin import Attributes, hashes_table, versions_table
 from pfl.report.page import Listing, Notes, Page, Section
 
@@ -48,7 +48,10 @@ def page(sources: Sources, footer: str) -> Page:
     rows = read_clients_csv(sources.fedhip / "per_client.csv")
     compared_file = sources.comparison / "comparison.json"
     compared = load_report(compared_file)
-    means = {head: number_at(metrics_file, metrics, (head, "mean")) for head in HEADS}
+    means = {
+        head: BY_KEY[LOCAL_TEST].of(metrics_file, metrics, f"{FEDHIP_PREFIX}{head}")
+        for head in HEADS
+    }
     sections = [
         _data(sources, rows),
         _methods(sources, compared_file, compared),
@@ -77,11 +80,11 @@ def _numbers(
     path: Path, compared: Mapping[str, Any], means: Mapping[str, float | None]
 ) -> list[tuple[str, str]]:
     """Means of FedHiP's heads, and of the best of the other methods."""
-    told = [(label(f"fedhip:{head}"), _percent(mean)) for head, mean in means.items()]
+    told = [(label(f"{FEDHIP_PREFIX}{head}"), _percent(mean)) for head, mean in means.items()]
     others = {
         method: number_at(path, compared, (method, LOCAL_TEST, "mean"))
         for method in compared
-        if not method.startswith("fedhip:")
+        if not method.startswith(FEDHIP_PREFIX)
     }
     known = {method: mean for method, mean in others.items() if mean is not None}
     if known:
@@ -132,7 +135,7 @@ def _methods(sources: Sources, path: Path, compared: Mapping[str, Any]) -> Secti
         "The same as points; bars are standard deviations over seeds where a method ran more "
         "than once.",
     )
-    notes = Notes([NOTE[name] for name in measures(compared)])
+    notes = Notes([f"{measure.heading}: {measure.note}" for measure in measures_of(compared)])
     return Section("methods", "All methods side by side", [], [table, notes, figure])
 
 

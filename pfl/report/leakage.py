@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pfl.artifacts.json import load_report, number_at
 from pfl.report.figure import load_figure
-from pfl.report.json import load_report, number_at
 from pfl.report.page import Section
 from pfl.report.table import plain
 

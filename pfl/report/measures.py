@@ -1,21 +1,38 @@
-"""How measures are called and written, in a terminal and on the page."""
+"""What is shown of a method: where its reports have it, what it is called, in which unit it is.
 
-from collections.abc import Callable
+One table for the comparison, the page, ``pfl results``, ``pfl compare`` and ``pfl sweep``.
+"""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pfl.artifacts.json import number_at
 from pfl.evaluation.metrics import (
-    EXTERNAL_EACH,
     EXTERNAL_TEST,
     GLOBAL,
     GLOBAL_TEST,
     LOCAL,
     LOCAL_TEST,
+    MEAN,
+    MEAN_LOG_PROBABILITY,
+    MEAN_PROBABILITY,
+    MEAN_SCORE,
     NEW_TEST,
     PERSONALIZED,
+    STD,
     UPLOAD_BYTES,
+    VALIDATION,
+    VOTE,
+    WEIGHT_AVERAGE,
+    WEIGHTED,
+    WORST_DECILE,
 )
 
 UNKNOWN = "–"
 SYMBOLS = {LOCAL: "local L_k", GLOBAL: "global G", PERSONALIZED: "personalized P_k"}
+ENSEMBLE = (MEAN_PROBABILITY, MEAN_SCORE)  # the first kind: of models, of linear heads
 
 
 def percent(share: float | None) -> str:
@@ -28,12 +45,86 @@ def mebibytes(count: float | None) -> str:
     return UNKNOWN if count is None else f"{count / 2**20:.1f}"
 
 
-# Heading and unit of what is shown of each method.
-COMPARED: dict[str, tuple[str, Callable[[float | None], str]]] = {
-    LOCAL_TEST: (LOCAL_TEST, percent),
-    GLOBAL_TEST: (GLOBAL_TEST, percent),
-    NEW_TEST: (NEW_TEST, percent),
-    EXTERNAL_TEST: (EXTERNAL_TEST, percent),
-    EXTERNAL_EACH: (EXTERNAL_EACH, percent),
-    UPLOAD_BYTES: ("upload MiB", mebibytes),
-}
+@dataclass(frozen=True)
+class Measure:
+    """One number of a method.
+
+    Attributes:
+        key: its name in the comparison.
+        test: where ``metrics.json`` has it, below the method.
+        numbers: which of the test's numbers it is: the first of these that there is; empty where
+            ``test`` is a number itself.
+        heading: of its column; empty where it is not shown.
+        note: what it is.
+        unit: writes a value.
+    """
+
+    key: str
+    test: str
+    numbers: tuple[str, ...]
+    heading: str = ""
+    note: str = ""
+    unit: Callable[[float | None], str] = percent
+
+    def of(self, path: Path, metrics: Mapping[str, Any], method: str) -> float | None:
+        """Its value for a method in a ``metrics.json``, which is at ``path``.
+
+        None if it is not known: the test was not made, or has other numbers instead, as linear
+        heads have other ensembles than models.
+
+        Raises:
+            InputError: the file is of another form.
+        """
+        tests = metrics.get(method)
+        made = tests.get(self.test) if isinstance(tests, dict) else None
+        there = [name for name in self.numbers if isinstance(made, dict) and name in made]
+        if isinstance(made, dict) and made and not there:
+            return None
+        return number_at(path, metrics, (method, self.test, *(there or self.numbers)[:1]))
+
+
+MEASURES = (
+    Measure(
+        LOCAL_TEST, LOCAL_TEST, (MEAN,), "local test",
+        "each client's model on its own test samples, mean over clients",
+    ),
+    Measure(
+        f"{LOCAL_TEST}:{WORST_DECILE}", LOCAL_TEST, (WORST_DECILE,), "worst tenth",
+        "mean of the tenth of the clients with the lowest accuracy in the local test",
+    ),
+    Measure(
+        GLOBAL_TEST, GLOBAL_TEST, (MEAN,), "global test",
+        "each client's model on everybody's test samples",
+    ),
+    Measure(
+        NEW_TEST, NEW_TEST, ENSEMBLE, "new test",
+        "the ensemble of all models on everybody's test samples, by mean probability; of FedHiP's "
+        "heads, whose scores are none, by mean score",
+    ),
+    *(
+        Measure(f"{NEW_TEST}:{kind}", NEW_TEST, (kind,))
+        for kind in (MEAN_LOG_PROBABILITY, VOTE, WEIGHT_AVERAGE)
+    ),
+    Measure(
+        EXTERNAL_TEST, EXTERNAL_TEST, ENSEMBLE, "external test",
+        "the same ensemble on the group that takes no part",
+    ),
+    Measure(
+        f"{EXTERNAL_TEST}:client-mean", EXTERNAL_TEST, (MEAN,), "each on it",
+        "each client's model on that group, mean over clients",
+    ),
+    Measure(VALIDATION, VALIDATION, (MEAN,)),
+    Measure(
+        UPLOAD_BYTES, UPLOAD_BYTES, (), "upload, MiB",
+        "what all clients sent in all rounds together; FedHiP has one, and its local heads none",
+        mebibytes,
+    ),
+)  # fmt: skip
+BY_KEY = {measure.key: measure for measure in MEASURES}
+SHOWN = tuple(measure for measure in MEASURES if measure.heading)
+
+# Of one method's clients, where it is looked at alone.
+OVER_CLIENTS = (
+    Measure(f"{LOCAL_TEST}:{WEIGHTED}", LOCAL_TEST, (WEIGHTED,), "weighted"),
+    Measure(f"{LOCAL_TEST}:{STD}", LOCAL_TEST, (STD,), "std"),
+)

@@ -8,9 +8,10 @@ The tests of CD2-pFed [arXiv 2204.03880, Section 4.1]:
 - external test: the same ensemble on samples of a group that took no part
   (:mod:`pfl.data.samples.external_group`), and beside it each client's model on these.
 
-The paper does not say how the ensemble is formed. The mean of the models' probabilities comes
-first; the mean of log-probabilities, the majority of votes (ties to the lower class number), and
-the average of the weights, by |D_i|, are reported too.
+The paper does not say how the ensemble is formed. The mean of the models' probabilities, argmax of
+Σ_i p_i, comes first; the mean of log-probabilities, argmax of Σ_i log p_i, the majority of votes
+(ties to the lower class number), and one model with the average of the weights, by |D_i|, are
+reported too.
 Clients without training samples have no model of their own and are left out.
 """
 
@@ -25,6 +26,8 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
+from pfl.evaluation.accuracies import Accuracies, ClientAccuracies
+from pfl.evaluation.metrics import MEAN_LOG_PROBABILITY, MEAN_PROBABILITY, VOTE, WEIGHT_AVERAGE
 from pfl.runtime.workers import Run
 from pfl.training.problem import LocalProblem, Problem
 from pfl.training.rounds import ClientRound, Federation, model_state, places
@@ -35,66 +38,30 @@ BATCH_IMAGES = 256
 Logits = Float32[np.ndarray, "n d"]
 
 
-@dataclass(frozen=True)
-class EnsembleScore:
-    """Accuracy of the ensemble on one set of samples, for each way to form it.
-
-    Attributes:
-        mean_probability: argmax of Σ_i p_i.
-        mean_log_probability: argmax of Σ_i log p_i.
-        vote: the class that most models choose.
-        weight_average: one model with the average weights.
-    """
-
-    mean_probability: float
-    mean_log_probability: float
-    vote: float
-    weight_average: float
-
-
-@dataclass(frozen=True)
-class ClientScores:
-    """Accuracy of each client's model; NaN where there is no sample or no model.
-
-    Attributes:
-        own: on the client's own test samples.
-        validation: on what was put aside of its training samples.
-    """
-
-    own: Float[np.ndarray, " clients"]
-    validation: Float[np.ndarray, " clients"]
-
-
-@dataclass(frozen=True)
-class Scores:
-    """All tests after the last round.
-
-    Attributes:
-        clients: each client's model on its own samples.
-        pooled: each client's model on everybody's test samples; NaN where there is no model.
-        new: the ensemble on everybody's test samples.
-        external: the ensemble on the samples of the group that takes no part, if there is one.
-        outside: each client's model on these; NaN where there is no model, or there are no samples.
-    """
-
-    clients: ClientScores
-    pooled: Float[np.ndarray, " clients"]
-    new: EnsembleScore
-    external: EnsembleScore | None
-    outside: Float[np.ndarray, " clients"]
-
-
-def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientScores:
+def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientAccuracies:
     """Test each client's model on its own samples only: as many predictions as samples."""
     able = able_clients(problem)
     values = np.full((2, len(problem.sizes)), np.nan)
     requests = [OwnTestRequest(place) for place in places(federation, able, federation.round)]
     for client, accuracies in zip(able, run(requests), strict=True):
         values[:, client] = accuracies
-    return ClientScores(own=values[0], validation=values[1])
+    return _own_tests(problem, *values)
 
 
-def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Scores:
+def _own_tests(
+    problem: Problem, own: Float[np.ndarray, " clients"], validation: Float[np.ndarray, " clients"]
+) -> ClientAccuracies:
+    """The tests on each client's own samples, whose numbers are unknown if clients are away."""
+    tests = problem.tests if isinstance(problem, LocalProblem) else None
+    test, held_back = (
+        None if parts is None else np.array([len(part) for part in parts])
+        for parts in ((tests.own, tests.validation) if tests else (None, None))
+    )
+    validated = None if np.isnan(validation).all() else Accuracies(validation, held_back)
+    return ClientAccuracies(Accuracies(own, test), validation=validated)
+
+
+def score_all(problem: LocalProblem, federation: Federation, run: Run) -> ClientAccuracies:
     """Test each client's model on its own and on all samples, and the ensembles of all models.
 
     Each model is made once and sees each sample once. Where all clients use the same model, so
@@ -104,23 +71,26 @@ def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Scores
     first = places(federation, [users[0] for users in groups], federation.round)
     requests = [FullTestRequest(*pair) for pair in zip(first, map(tuple, groups), strict=True)]
     tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
-    values, single = (np.full((2, len(problem.sizes)), np.nan) for _ in range(2))
+    own, common = (np.full((n, len(problem.sizes)), np.nan) for n in (2, len(tallies)))
     everything = nothing_private(federation.shared)
 
     def states() -> Iterator[Packed]:
         for users, tested in zip(groups, run(requests), strict=True):
             for row, (tally, logits) in enumerate(zip(tallies, tested.logits, strict=True)):
                 tally.add(logits)
-                single[row, users] = tally.single[-1]
-            values[:, users] = tested.accuracy
+                common[row, users] = tally.single[-1]
+            own[:, users] = tested.accuracy
             yield upload(tested.state, everything)
 
     weights = [float(sum(problem.sizes[client] for client in users)) for users in groups]
     mean = average(federation.shared, states(), weights, everything)
     (averaged,) = run([StateTestRequest(mean)])
-    new, *external = (tally.score(logits) for tally, logits in zip(tallies, averaged, strict=True))
-    clients = ClientScores(own=values[0], validation=values[1])
-    return Scores(clients, single[0], new, external[0] if external else None, single[1])
+    on_all = [
+        Accuracies(values, np.full(len(values), len(tally.label)), tally.score(logits))
+        for values, tally, logits in zip(common, tallies, averaged, strict=True)
+    ]
+    alone, external = _own_tests(problem, *own), on_all[1] if len(on_all) > 1 else None
+    return ClientAccuracies.of(alone.local, on_all[0], external, alone.validation)
 
 
 def _users(problem: Problem, federation: Federation) -> list[list[int]]:
@@ -154,14 +124,14 @@ class Tally:
         self.votes = self.votes + np.eye(logits.shape[1], dtype=np.int64)[wide.argmax(1)]
         self.single.append(self._accuracy(wide))
 
-    def score(self, averaged: Logits) -> EnsembleScore:
+    def score(self, averaged: Logits) -> dict[str, float]:
         """Accuracy of each ensemble; ``averaged`` are the scores of the averaged weights."""
-        return EnsembleScore(
-            mean_probability=self._accuracy(self.probability),
-            mean_log_probability=self._accuracy(self.log_probability),
-            vote=self._accuracy(self.votes),
-            weight_average=self._accuracy(averaged),
-        )
+        return {
+            MEAN_PROBABILITY: self._accuracy(self.probability),
+            MEAN_LOG_PROBABILITY: self._accuracy(self.log_probability),
+            VOTE: self._accuracy(self.votes),
+            WEIGHT_AVERAGE: self._accuracy(averaged),
+        }
 
     def _accuracy(self, scores: np.ndarray) -> float:
         return float(np.mean(scores.argmax(1) == self.label))

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from pfl.errors import InputError
-from pfl.evaluation.metrics import LOCAL_TEST, NEW_TEST, UPLOAD_BYTES, VALIDATION
+from pfl.evaluation.accuracies import ClientAccuracies
+from pfl.evaluation.metrics import LOCAL_TEST, MEAN_PROBABILITY, NEW_TEST, UPLOAD_BYTES, VALIDATION
 from pfl.runtime.progress import progress
 from pfl.runtime.workers import Run, workers
 from pfl.training.checkpoint import load_federation, save_federation
-from pfl.training.evaluation import ClientScores, Scores, score_all, score_clients
+from pfl.training.evaluation import score_all, score_clients
 from pfl.training.problem import LocalProblem
 from pfl.training.rounds import Federation, RoundSummary, begin, play_round
 
@@ -30,12 +31,12 @@ class Result:
     Attributes:
         federation: after the last round.
         history: a row for every round.
-        scores: all tests after the last round.
+        accuracies: all tests after the last round.
     """
 
     federation: Federation
     history: list[Row]
-    scores: Scores
+    accuracies: ClientAccuracies
 
 
 def train_and_test(problem: LocalProblem, folder: Path, processes: int) -> Result:
@@ -68,9 +69,9 @@ def _log_time(rounds: int, seconds: float) -> None:
 
 
 def _tested(problem: LocalProblem, federation: Federation, history: list[Row], run: Run) -> Result:
-    scores = score_all(problem, federation, run)
-    history[-1] |= mean_row(scores.clients) | {NEW_TEST: scores.new.mean_probability}
-    return Result(federation, history, scores)
+    accuracies = score_all(problem, federation, run)
+    history[-1] |= mean_row(accuracies)
+    return Result(federation, history, accuracies)
 
 
 def _resume(problem: LocalProblem, path: Path) -> tuple[Federation, list[Row]]:
@@ -98,11 +99,13 @@ def round_row(summary: RoundSummary) -> Row:
     return counts | {UPLOAD_BYTES: summary.upload_bytes} | terms
 
 
-def mean_row(scores: ClientScores) -> Row:
-    """Means over the clients that have such samples; absent if none has."""
-    named = {LOCAL_TEST: scores.own, VALIDATION: scores.validation}
-    return {
-        name: float(np.nanmean(values))
-        for name, values in named.items()
-        if not np.isnan(values).all()
+def mean_row(accuracies: ClientAccuracies) -> Row:
+    """Means over the clients that have such samples, and the ensemble's; absent if not known."""
+    named = {LOCAL_TEST: accuracies.local, VALIDATION: accuracies.validation}
+    means = {
+        name: float(np.nanmean(of.clients))
+        for name, of in named.items()
+        if of is not None and not np.isnan(of.clients).all()
     }
+    new = accuracies.new
+    return means if new is None else means | {NEW_TEST: new.ensemble[MEAN_PROBABILITY]}

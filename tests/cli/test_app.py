@@ -5,10 +5,11 @@ from typer.testing import CliRunner
 
 from pfl.cli.app import app
 
-METRICS = {
-    head: {"mean": 0.5, "weighted": 0.75, "std": 0.1, "worst-decile": None, "global-test": 1.0}
-    for head in ("local", "global", "personalized")
-} | {"clients": 7, "clients-without-test": 2, "clients-left-out": 3}
+HEADS = [f"fedhip:{head}" for head in ("local", "global", "personalized")]
+LOCAL_TEST = {"mean": 0.5, "weighted": 0.75, "std": 0.1, "worst-decile": None}
+TESTS = {"local-test": LOCAL_TEST, "global-test": {"mean": 1.0}, "external-test": None}
+RUN = {"clients": 7, "clients-without-test": 2, "clients-left-out": 3}
+METRICS = {**dict.fromkeys(HEADS, TESTS), "run": RUN}
 UNKNOWN = {"mean": None, "std": None}
 COMPARISON = {
     "fedavg": {
@@ -54,9 +55,8 @@ def row(done, name):
 
 
 def test_external_tests_are_columns_where_a_group_takes_no_part(report, comparison):
-    external = {"mean-score": 0.61, "vote": 0.5, "weight-average": 0.5, "client-mean": 0.42}
-    heads = {head: METRICS[head] | {"external-test": external} for head in ("local", "global")}
-    heads["personalized"] = METRICS["personalized"] | {"external-test": external}
+    external = {"mean": 0.42, "mean-score": 0.61, "vote": 0.5, "weight-average": 0.5}
+    heads = dict.fromkeys(HEADS, TESTS | {"external-test": external})
     (report / "metrics.json").write_text(json.dumps(METRICS | heads))
     measures = {"external-test": {"mean": 0.33, "std": None}}
     measures["external-test:client-mean"] = {"mean": 0.22, "std": None}
@@ -84,7 +84,16 @@ def test_results_compare_all_methods_where_they_were_compared(report, comparison
     told = row(done, "fedavg")
     assert told == ["fedavg", "3", "71.2", "±", "1.2", "65.4", "±", "2.0", "3.0", "±", "0.0"]
     assert row(done, "fedhip:local") == ["fedhip:local", "1", "50.0", "–", "–"]
-    assert row(done, "method") == ["method", "seeds", "local-test", "new-test", "upload", "MiB"]
+    assert row(done, "method") == [
+        "method",
+        "seeds",
+        "local",
+        "test",
+        "new",
+        "test",
+        "upload,",
+        "MiB",
+    ]
     assert "comparison.json" in done.stdout
 
 
@@ -105,8 +114,11 @@ def test_without_results_it_says_what_makes_them(tmp_path):
     [
         ("{", "damaged"),
         ("[]", "does not hold values by name"),
-        ("{}", "has no 'local'"),
-        ('{"local": {"mean": "x"}}', "'local.mean' is no number"),
+        ("{}", "has no 'fedhip:local'"),
+        (
+            '{"fedhip:local": {"local-test": {"mean": "x"}}}',
+            "'fedhip:local.local-test.mean' is no number",
+        ),
     ],
 )
 def test_a_malformed_report_is_told_in_a_sentence(report, text, message):

@@ -43,9 +43,12 @@ def test_the_average_heads_score_is_the_mean_of_the_scores():
     heads, samples, stayed = drawn(3)
     rows, label = rng.standard_normal((200, 4)), rng.integers(3, size=200)
     both = averages(reader(heads), samples, stayed, heads.shape[1:])
-    found = score(rows, label, np.full(200, -1), reader(both), (2, 3))
-    scores = sum(rows @ heads[k] for k in np.flatnonzero(stayed))
-    assert found.pooled[0] == (scores.argmax(1) == label).sum()
+    found = score(rows, label, np.full(200, -1), reader(heads), both, stayed)
+    members = np.flatnonzero(stayed)
+    mean = sum(rows @ heads[k] for k in members)
+    weighted = sum(samples[k] * (rows @ heads[k]) for k in members)
+    right = [(scores.argmax(1) == label).sum() for scores in (mean, weighted)]
+    assert found.ensemble[[0, 2]].tolist() == right
 
 
 @pytest.mark.parametrize("clients", [1, 5])

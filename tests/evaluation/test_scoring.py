@@ -38,19 +38,25 @@ def reader(heads):
     return lambda start, stop: heads[start:stop]
 
 
+def scored(rows, label, owner, heads, voters=None, threads=1):
+    """Hits of these heads, whose averages are the first and the last of them."""
+    voters = np.ones(len(heads), bool) if voters is None else voters
+    return score(rows, label, owner, reader(heads), heads[[0, -1]], voters, threads)
+
+
 @given(drawn=CASES, threads=st.integers(1, 3), columns=st.integers(1, 9), block=st.integers(1, 9))
 def test_score_is_the_loop_over_clients_and_samples(drawn, threads, columns, block):
     rows, label, owner, heads = case(drawn)
     kept = scoring.BLOCK_COLUMNS, scoring.BLOCK_ROWS
     scoring.BLOCK_COLUMNS, scoring.BLOCK_ROWS = columns, block
     try:
-        shape = (len(heads), heads.shape[2])
         voters = np.random.default_rng(drawn[-1]).integers(2, size=len(heads)).astype(bool)
-        hits = score(rows, label, owner, reader(heads), shape, threads, voters)
+        hits = scored(rows, label, owner, heads, voters, threads)
     finally:
         scoring.BLOCK_COLUMNS, scoring.BLOCK_ROWS = kept
-    found = hits.own.tolist(), hits.pooled.tolist(), hits.voted
-    assert found == naive(rows, label, owner, heads, voters)
+    own, pooled, voted = naive(rows, label, owner, heads, voters)
+    assert (hits.own.tolist(), hits.pooled.tolist()) == (own, pooled)
+    assert hits.ensemble.tolist() == [pooled[0], voted, pooled[-1]]
 
 
 @given(drawn=CASES)
@@ -58,23 +64,21 @@ def test_a_shared_head_scores_like_the_same_head_given_to_everybody(drawn):
     rows, label, owner, heads = case(drawn)
     same = np.repeat(heads[:1], len(heads), axis=0)
     shared = score_shared(rows, label, owner, heads[0].astype(float), len(heads))
-    each = score(rows, label, owner, reader(same), (len(same), same.shape[2]))
-    assert np.array_equal(shared.own, each.own)
-    assert np.array_equal(shared.pooled, each.pooled)
-    assert shared.voted == each.voted
+    check_equal(shared, scored(rows, label, owner, same))
+
+
+def check_equal(one, other):
+    for name in ("own", "pooled", "ensemble"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
 @given(drawn=CASES, cut=st.integers(0, 30))
 def test_hits_of_disjoint_samples_add(drawn, cut):
     rows, label, owner, heads = case(drawn)
-    shape = (len(heads), heads.shape[2])
     total = Hits.zero(len(heads))
     for part in (slice(cut), slice(cut, None)):
-        total += score(rows[part], label[part], owner[part], reader(heads), shape)
-    whole = score(rows, label, owner, reader(heads), shape)
-    assert np.array_equal(total.own, whole.own)
-    assert np.array_equal(total.pooled, whole.pooled)
-    assert total.voted == whole.voted
+        total += scored(rows[part], label[part], owner[part], heads)
+    check_equal(total, scored(rows, label, owner, heads))
 
 
 def test_the_unit_of_the_features_does_not_matter():
@@ -82,8 +86,5 @@ def test_the_unit_of_the_features_does_not_matter():
     rows = rng.integers(-9000, 9000, (200, 16)).astype(np.int16)
     heads = rng.standard_normal((3, 16, 10)).astype(np.float32)
     label, owner = rng.integers(10, size=200), rng.integers(3, size=200)
-    whole, scaled = (
-        score(unit, label, owner, reader(heads), (3, 10)) for unit in (rows, rows * 2.0**-9)
-    )
-    assert np.array_equal(whole.own, scaled.own)
-    assert np.array_equal(whole.pooled, scaled.pooled)
+    whole, scaled = (scored(unit, label, owner, heads) for unit in (rows, rows * 2.0**-9))
+    check_equal(whole, scaled)

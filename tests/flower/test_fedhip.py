@@ -21,6 +21,7 @@ from pfl.data.samples.index import Index, read_index, write_index
 from pfl.errors import InputError
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.uploads import open_uploads, packed_bytes
 from pfl.flower.server.app import main
 from stages.aggregate import aggregate
 from stages.gram import gram
@@ -49,8 +50,8 @@ def pipeline(tmp_path_factory):
     gram(**places, **seen, out=folder / "uploads.h5")
     aggregate(
         uploads=folder / "uploads.h5", out=folder / "server.h5", members=folder / "members.h5",
-        beta="auto", leave_out=[], secure=False, neighbors="auto", privacy_epsilon="none",
-        privacy_delta=1e-5, privacy_seed="secret",
+        upload=folder / "upload.json", beta="auto", leave_out=[], secure=False, neighbors="auto",
+        privacy_epsilon="none", privacy_delta=1e-5, privacy_seed="secret",
     )  # fmt: skip
     personalize(
         **places, **seen, server=folder / "server.h5", members=folder / "members.h5",
@@ -159,8 +160,13 @@ def test_the_report_has_the_pipelines_accuracy(pipeline, tmp_path):
             rows = held.test.of(client)
             found = (values[rows] @ heads["personalized"][client]).argmax(1) == index.label[rows]
             expected = found.mean() if len(rows) else np.nan
-            np.testing.assert_allclose(table["personalized"][client], expected, atol=1e-6)
-    assert reports(tmp_path)["clients-without-test"] == 1
+            np.testing.assert_allclose(table["localtestpersonalized"][client], expected, atol=1e-6)
+    told = reports(tmp_path)
+    assert told["run"]["clients-without-test"] == 1
+    with open_uploads(pipeline / "uploads.h5") as sent:
+        size = sum(packed_bytes(sent.of(client)) for client in range(CLIENTS))
+    assert told["fedhip:personalized"]["upload-bytes"] == size
+    assert told["fedhip:personalized"]["global-test"] is None
 
 
 def test_a_simulation_tests_on_the_group_that_takes_no_part(pipeline, tmp_path):
@@ -182,10 +188,8 @@ def test_a_simulation_tests_on_the_group_that_takes_no_part(pipeline, tmp_path):
         np.testing.assert_allclose(
             table["external-test:personalized"][client], found.mean(), atol=1e-6
         )
-    means = reports(out)["external-test"]
-    assert means["personalized"]["client-mean"] == pytest.approx(
-        table["external-test:personalized"].mean(), abs=1e-6
-    )
+    means = reports(out)["fedhip:personalized"]["external-test"]
+    assert means["mean"] == pytest.approx(table["external-test:personalized"].mean(), abs=1e-6)
 
 
 def total_without(pipeline, out, client):
@@ -201,7 +205,7 @@ def test_leaving_is_as_never_having_joined(pipeline, tmp_path):
     run(pipeline, tmp_path / "left", state=state, leave="2")
     expected = total_without(pipeline, tmp_path / "never", 2)
     assert (tmp_path / "left" / "server.h5").read_bytes() == expected
-    assert reports(tmp_path / "left")["clients"] == CLIENTS - 1
+    assert reports(tmp_path / "left")["run"]["clients"] == CLIENTS - 1
     again = run(pipeline, tmp_path / "again", state=state)
     assert (tmp_path / "again" / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
     assert [n for n, kind in again.asked if kind == "train.moments"] == [node(2)]
@@ -333,7 +337,7 @@ def test_a_client_at_fault_is_named_and_left_out(pipeline, tmp_path, fault):
         run(pipeline, tmp_path / "stop", faults={node(2): broken}, reply_seconds=0.3)
     run(pipeline, tmp_path, faults={node(2): broken}, reply_seconds=0.3, on_fault="go-on")
     assert (tmp_path / "server.h5").read_bytes() == total_without(pipeline, tmp_path / "never", 2)
-    (told,) = reports(tmp_path)["faults"][:1]
+    (told,) = reports(tmp_path)["run"]["faults"][:1]
     assert f"(node {node(2)})" in told
 
 
@@ -341,7 +345,7 @@ def test_a_client_that_dies_after_sending_is_in_the_sum(pipeline, tmp_path):
     silent = {node(2): dies({"evaluate.heads"})}
     run(pipeline, tmp_path, faults=silent, reply_seconds=0.3, on_fault="go-on")
     assert (tmp_path / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
-    told = reports(tmp_path)
+    told = reports(tmp_path)["run"]
     assert told["clients"] == CLIENTS - 1 and told["faults"][0].startswith("Client 2 (node")
 
 

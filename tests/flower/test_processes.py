@@ -87,7 +87,7 @@ def test_a_site_that_dies_is_told_and_the_others_go_on(pipeline, sites, tmp_path
     assert kinds(tmp_path / "out") == {
         "query.features": 3, "train.moments": 2, "evaluate.heads": 2
     }  # fmt: skip
-    (fault,) = json.loads((tmp_path / "out" / "metrics.json").read_text())["faults"]
+    (fault,) = json.loads((tmp_path / "out" / "metrics.json").read_text())["run"]["faults"]
     assert fault.startswith("Client 2 (node ") and "train.moments" in fault
     kept = sorted(path.parent.name for path in tmp_path.glob("site-*/heads.h5"))
     assert kept == ["site-0", "site-1"]

@@ -218,7 +218,7 @@ def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message)
     with pytest.raises(InputError, match=rf"Client \d .*{message}"):
         run(data, tmp_path, "fedavg", faults=faults)
     run(data, tmp_path / "on", "fedavg", faults={node(0): changed(values)}, on_fault="go-on")
-    assert json.loads((tmp_path / "on" / "metrics.json").read_text())["faults"]
+    assert json.loads((tmp_path / "on" / "metrics.json").read_text())["run"]["faults"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The secure sum over Flower: the plain sum to the byte, losses survived, nothing single seen."""
 
+import os
+
 import numpy as np
 import pytest
 import yaml
@@ -12,6 +14,7 @@ from pfl.flower.messages.codec import decode, encode
 from pfl.flower.messages.kinds import MASK, MOMENTS, REVEAL
 from pfl.privacy.secure_aggregation.client import Waiting, draw_secrets, share
 from pfl.privacy.secure_aggregation.messages import Advert, Introduction, Letters, Question
+from pfl.privacy.secure_aggregation.simulation import secure_sum
 from pfl.privacy.secure_aggregation.vectors import to_vector
 from tests.flower.test_fedhip import (
     CLIENTS,
@@ -43,6 +46,9 @@ def test_the_total_is_the_plain_one_and_nothing_single_is_seen(pipeline, secure,
 
     grid = run(pipeline, tmp_path / "out", faults={node(1): look}, **secure)
     assert (tmp_path / "out" / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
+    with open_uploads(pipeline / "uploads.h5") as uploads:
+        _, size = secure_sum(range(CLIENTS), lambda k: to_vector(uploads.of(k)), os.urandom)
+    assert reports(tmp_path / "out")["fedhip:global"]["upload-bytes"] == size
     assert MOMENTS not in {kind for _, kind in grid.asked}
     sent = seen[MASK].array_records["sent"]["sent"].numpy()
     with open_uploads(pipeline / "uploads.h5") as uploads:
@@ -59,7 +65,7 @@ def test_a_client_that_is_lost_on_the_way(pipeline, secure, tmp_path, kinds):  #
     full = (pipeline / "server.h5").read_bytes()
     expected = total_without(pipeline, tmp_path / "never", 2) if MASK in kinds else full
     assert (out / "server.h5").read_bytes() == expected
-    assert reports(out)["faults"][0].startswith("Client 2 (node")
+    assert reports(out)["run"]["faults"][0].startswith("Client 2 (node")
 
 
 def test_a_vector_of_another_length_is_named(pipeline, secure, tmp_path):  # noqa: F811

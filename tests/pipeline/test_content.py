@@ -21,7 +21,7 @@ def run(finished, tmp_path_factory):
     """The stages after extract, with numbers instead of automatic choices, in another folder."""
     out = tmp_path_factory.mktemp("run")
     made = {"uploads": out / "uploads.h5", "server": out / "server.h5", "heads": out / "heads.h5"}
-    made["members"] = out / "members.h5"
+    made["members"], upload = out / "members.h5", out / "upload.json"
     fixed = {"family": "fedhip", "alpha": ALPHA, "beta": BETA, "rho": 1.0}
     stages = {
         "gram": {"out": made["uploads"]},
@@ -29,6 +29,8 @@ def run(finished, tmp_path_factory):
         "personalize": {"server": made["server"], "out": made["heads"]} | fixed,
         "evaluate": {"server": made["server"], "heads": made["heads"], "report": out / "report"},
     }
+    for stage in ("aggregate", "evaluate"):
+        stages[stage]["upload"] = upload
     for stage in ("aggregate", "personalize"):
         stages[stage]["members"] = made["members"]
     for stage, flags in stages.items():
@@ -97,8 +99,9 @@ def test_the_reported_accuracies_are_those_of_the_heads(run, raw):
             hits = (values[test] @ head).argmax(1) == label[test]
             mine = np.isin(test, held["test"][client])
             own.append(hits[mine].mean())
-            assert float(rows[client][name]) == pytest.approx(own[-1], abs=0.021)
+            assert float(rows[client][f"local-test:{name}"]) == pytest.approx(own[-1], abs=0.021)
             assert float(rows[client][f"global-test:{name}"]) == pytest.approx(
                 hits.mean(), abs=3e-3
             )
-        assert means[name]["mean"] == pytest.approx(np.mean(own), abs=5e-3)
+        mean = means[f"fedhip:{name}"]["local-test"]["mean"]
+        assert mean == pytest.approx(np.mean(own), abs=5e-3)

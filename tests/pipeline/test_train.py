@@ -60,15 +60,18 @@ def test_a_changed_method_runs_alone_and_a_changed_back_one_does_not_run(project
 
 
 def test_the_comparison_has_all_methods(project):
-    head = {"mean": 0.5, "worst-decile": 0.1, "global-test": 0.2}
-    head |= {"new-test": None, "external-test": None}
-    heads = {"local": head, "global": head, "personalized": head}
+    head = {"local-test": {"mean": 0.5, "worst-decile": 0.1}, "upload-bytes": 7}
+    head |= dict.fromkeys(("global-test", "new-test", "external-test", "validation"))
+    heads = {f"fedhip:{name}": head for name in ("local", "global", "personalized")}
     (project / "reports" / "fedhip").mkdir()
     (project / "reports" / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     heads = project / "reports" / "heads" / "fedavg" / "seed-0"
     heads.mkdir(parents=True)
-    for name in ("metrics.json", "rounds.csv"):
-        shutil.copy(project / "reports/train/fedper/seed-0" / name, heads)
+    trained = project / "reports/train/fedper/seed-0"
+    shutil.copy(trained / "rounds.csv", heads)
+    told = json.loads((trained / "metrics.json").read_text())
+    renamed = {"heads:fedavg": told["fedper"], "run": told["run"]}
+    (heads / "metrics.json").write_text(json.dumps(renamed))
     command(project, "dvc", "repro", "--single-item", "compare")
     table = json.loads((project / "reports/comparison/comparison.json").read_text())
     assert list(table) == [
@@ -80,4 +83,4 @@ def test_the_comparison_has_all_methods(project):
     ]
     for method in METHODS:
         told = json.loads((project / f"reports/train/{method}/seed-0/metrics.json").read_text())
-        assert table[method]["local-test"]["mean"] == told["local-test"]["mean"]
+        assert table[method]["local-test"]["mean"] == told[method]["local-test"]["mean"]

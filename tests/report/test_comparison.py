@@ -11,9 +11,9 @@ from pfl.errors import InputError
 from pfl.evaluation.metrics import HEADS
 from pfl.report import comparison_figures
 from pfl.report.comparison import (
-    compare,
     comparison_csv,
     comparison_json,
+    gather,
     rounds_of,
     run_folders,
     summary_json,
@@ -21,11 +21,11 @@ from pfl.report.comparison import (
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
 
 ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
-OUTSIDE = (*ENSEMBLE, "client-mean")
+OUTSIDE = (*ENSEMBLE, "mean")
 
 
-def run_metrics(value, external=False, validation=None):
-    return {
+def run_metrics(method, value, external=False, validation=None):
+    tests = {
         "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
         "global-test": {"mean": value / 4},
         "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
@@ -33,6 +33,7 @@ def run_metrics(value, external=False, validation=None):
         "validation": validation and {"mean": validation},
         "upload-bytes": 1000,
     }
+    return {method: tests, "run": {"clients": 3}}
 
 
 @pytest.fixture
@@ -43,24 +44,26 @@ def reports(tmp_path):
         for seed, value in enumerate(numbers):
             folder = tmp_path / "train" / method / f"seed-{seed}"
             folder.mkdir(parents=True)
-            found = run_metrics(value or 0.7, external=method == "fedavg", validation=value)
+            found = run_metrics(method, value or 0.7, external=method == "fedavg", validation=value)
             (folder / "metrics.json").write_text(json.dumps(found))
             (folder / "rounds.csv").write_text(f"round,local-test\n1,\n2,{value or 0.7}\n")
     (tmp_path / "fedhip").mkdir()
-    head = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8, "global-test": None}
+    local = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8}
     together = {"mean-score": 0.8, "vote": 0.7, "weight-average": 0.6}
-    head |= {"new-test": together, "external-test": None}
-    (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(dict.fromkeys(HEADS, head)))
+    head = {"local-test": local, "global-test": None, "new-test": together}
+    head |= {"external-test": None, "validation": None, "upload-bytes": 5000}
+    heads = dict.fromkeys((f"fedhip:{name}" for name in HEADS), head)
+    (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     return tmp_path
 
 
-def gather(reports, methods=("fedavg", "local")):
+def compared(reports, methods=("fedavg", "local")):
     folders = run_folders(reports / "train", methods, (0, 1, 2))
-    return compare(folders, reports / "fedhip")
+    return gather(folders, reports / "fedhip")
 
 
 def test_means_and_deviations_are_over_the_runs(reports):
-    table = json.loads(comparison_json(gather(reports)))
+    table = json.loads(comparison_json(compared(reports)))
     values = [0.5, 0.6, 0.4]
     assert table["fedavg"]["local-test"] == {"mean": 0.5, "std": round(statistics.stdev(values), 6)}
     assert table["fedavg"]["new-test:vote"]["mean"] == pytest.approx(0.52)
@@ -73,11 +76,12 @@ def test_means_and_deviations_are_over_the_runs(reports):
     assert table["fedhip:local"]["new-test:mean-log-probability"]["mean"] is None
     assert table["fedavg"]["external-test:client-mean"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
     assert table["fedhip:local"]["external-test"]["mean"] is None
+    assert table["fedhip:local"]["upload-bytes"] == {"mean": 5000.0, "std": None}
     assert [row["seeds"] for row in table.values()] == [3, 3, 1, 1, 1]
 
 
 def test_the_table_and_the_json_tell_the_same(reports):
-    table = gather(reports)
+    table = compared(reports)
     lines = {row["method"]: row for row in csv.DictReader(io.StringIO(comparison_csv(table)))}
     told = json.loads(comparison_json(table))
     assert lines.keys() == told.keys()
@@ -90,28 +94,32 @@ def test_the_table_and_the_json_tell_the_same(reports):
 
 
 def test_only_the_methods_asked_for_are_told(reports):
-    names = [row.method for row in gather(reports, ("local",))]
+    names = [row.method for row in compared(reports, ("local",))]
     assert names == ["local", *(f"fedhip:{head}" for head in HEADS)]
 
 
 def test_heads_stand_under_names_of_their_own(reports):
     folders = run_folders(reports / "train", ("local",), (0, 1))
-    heads = run_folders(reports / "train", ("local", "fedavg"), (0,), "heads:")
-    rows = {row.method: row.seeds for row in compare(folders | heads, reports / "fedhip")}
+    for name in ("local", "fedavg"):
+        folder = reports / "heads" / name / "seed-0"
+        folder.mkdir(parents=True)
+        (folder / "metrics.json").write_text(json.dumps(run_metrics(f"heads:{name}", 0.5)))
+    heads = run_folders(reports / "heads", ("local", "fedavg"), (0,), "heads:")
+    rows = {row.method: row.seeds for row in gather(folders | heads, reports / "fedhip")}
     assert list(rows.items())[:3] == [("local", 2), ("heads:local", 1), ("heads:fedavg", 1)]
 
 
 def test_what_is_missing_is_named(reports):
     (reports / "train" / "local" / "seed-1" / "metrics.json").unlink()
     with pytest.raises(InputError, match=r"seed-1/metrics\.json is missing or damaged"):
-        gather(reports)
+        compared(reports)
 
 
 def test_what_nobody_measured_is_left_out(reports):
-    table = json.loads(comparison_json(gather(reports, ("local",))))
+    table = json.loads(comparison_json(compared(reports, ("local",))))
     assert "external-test" not in table["local"]
     assert table["local"]["validation"]["mean"] == 0.7
-    header = comparison_csv(gather(reports, ("local",))).splitlines()[0].split(",")
+    header = comparison_csv(compared(reports, ("local",))).splitlines()[0].split(",")
     assert header[2:] == [x for name in list(table["local"])[1:] for x in (name, f"{name}:std")]
 
 
@@ -119,23 +127,27 @@ def test_what_nobody_measured_is_left_out(reports):
     ("place", "text", "message"),
     [
         ("train/local/seed-1/metrics.json", "[1]", "does not hold values by name"),
-        ("train/local/seed-1/metrics.json", "{}", "has no 'local-test'"),
-        ("train/local/seed-1/metrics.json", '{"local-test": {}}', r"has no 'local-test\.mean'"),
-        ("train/local/seed-1/metrics.json", '{"local-test": 1}', r"has no 'local-test\.mean'"),
+        ("train/local/seed-1/metrics.json", "{}", "has no 'local'"),
+        ("train/local/seed-1/metrics.json", '{"local": {}}', r"has no 'local\.local-test'"),
         (
             "train/local/seed-1/metrics.json",
-            '{"local-test": {"mean": "high"}}',
-            r"'local-test\.mean' is no number",
+            '{"local": {"local-test": {}}}',
+            r"has no 'local\.local-test\.mean'",
+        ),
+        (
+            "train/local/seed-1/metrics.json",
+            '{"local": {"local-test": {"mean": "high"}}}',
+            r"'local\.local-test\.mean' is no number",
         ),
         ("train/local/seed-1/metrics.json", "{", "missing or damaged"),
-        ("fedhip/metrics.json", '{"local": {}}', r"has no 'local\.mean'"),
-        ("fedhip/metrics.json", "{}", "has no 'local'"),
+        ("fedhip/metrics.json", '{"fedhip:local": 1}', r"has no 'fedhip:local\.local-test'"),
+        ("fedhip/metrics.json", "{}", "has no 'fedhip:local'"),
     ],
 )
 def test_a_file_of_another_form_is_named(reports, place, text, message):
     (reports / place).write_text(text)
     with pytest.raises(InputError, match=f"{place.replace('.', '[.]')} is .*{message}"):
-        gather(reports)
+        compared(reports)
 
 
 @pytest.mark.parametrize("text", [None, "a,b\n1,2\n", "round,local-test\n1,high\n"])
@@ -148,9 +160,9 @@ def test_rounds_of_another_form_are_named(reports, text):
 
 
 def test_a_deviation_is_told_only_where_there_is_one(reports):
-    one = compare(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
+    one = gather(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
     assert comparison_figures.title(one) == "Accuracy after the last round"
-    assert comparison_figures.title(gather(reports)).endswith("standard deviation over 3 seeds")
+    assert comparison_figures.title(compared(reports)).endswith("standard deviation over 3 seeds")
 
 
 def test_rounds_are_read_without_empty_cells(reports):
@@ -161,17 +173,17 @@ def test_rounds_are_read_without_empty_cells(reports):
 
 def test_figures_depend_on_the_numbers_alone(reports, tmp_path):
     for name in ("one", "two"):
-        draw_comparison(tmp_path / f"{name}.png", gather(reports))
+        draw_comparison(tmp_path / f"{name}.png", compared(reports))
         accuracy = {"a": [{1: 0.2, 3: 0.4}, {1: 0.3}], "b": [{}]}
         upload = {"a": [{1: 5e6, 2: 5e6}, {1: 5e6, 2: 6e6}], "b": [{1: 0.0, 2: 0.0}]}
         draw_rounds(tmp_path / f"{name}-rounds.png", accuracy, upload, ("fedhip", 0.5))
-        levels = dict.fromkeys(HEADS, 0.5)
-        draw_bytes(tmp_path / f"{name}-bytes.png", accuracy, upload, levels)
+        points = dict.fromkeys(HEADS, (3e6, 0.5))
+        draw_bytes(tmp_path / f"{name}-bytes.png", accuracy, upload, points)
     for ending in (".png", ".svg", "-rounds.png", "-rounds.svg", "-bytes.png", "-bytes.svg"):
         first, second = (tmp_path / f"{name}{ending}" for name in ("one", "two"))
         assert first.read_bytes() == second.read_bytes()
         assert first.stat().st_size > 5000
-    draw_comparison(tmp_path / "other.png", gather(reports, ("local",)))
+    draw_comparison(tmp_path / "other.png", compared(reports, ("local",)))
     assert (tmp_path / "other.png").read_bytes() != (tmp_path / "one.png").read_bytes()
 
 
@@ -180,8 +192,8 @@ def test_uploads_are_added_up_in_mebibytes():
 
 
 def test_the_summary_has_the_mean_of_each_trained_method(reports):
-    told = json.loads(summary_json(gather(reports)))
+    told = json.loads(summary_json(compared(reports)))
     external = {"fedavg": round(0.5 / 3, 6), "local": None}
     assert told == {"trained": {"fedavg": 0.5, "local": 0.7}, "trained-external": external}
-    alone = json.loads(summary_json(gather(reports, ("local",))))
+    alone = json.loads(summary_json(compared(reports, ("local",))))
     assert alone == {"trained": {"local": 0.7}}

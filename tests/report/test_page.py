@@ -41,7 +41,8 @@ COMPARISON = {
     "fedhip:personalized": {"seeds": 1, "local-test": entry(0.98461), "global-test": entry(None),
                             "upload-bytes": entry(None)},
 }  # fmt: skip
-CLIENTS = """client,train,test,classes,family,alpha,beta,rho,local-beta,local,global,personalized
+CLIENTS = """client,train,test,classes,family,alpha,beta,rho,local-beta,\
+local-test:local,local-test:global,local-test:personalized
 0,10,4,2,fedhip,10.000000,1.000000,,1.000000,0.500000,0.750000,1.000000
 1,1200,4,3,anchored,,,5623.413252,1.000000,0.750000,0.500000,0.750000
 2,30,0,1,local,,2.000000,,2.000000,,,
@@ -62,7 +63,9 @@ def sources(tmp_path):
     attacks = {name: {"clients": 2, "samples": 10_000 + i} for i, name in enumerate(ATTACKS)}
     told = {"clients": 3, "samples": 20_000, **attacks}
     (tmp_path / "leakage" / "metrics.json").write_text(json.dumps(told))
-    heads = {name: {"mean": 0.5 + i / 10} for i, name in enumerate(HEADS)}
+    heads = {
+        f"fedhip:{name}": {"local-test": {"mean": 0.5 + i / 10}} for i, name in enumerate(HEADS)
+    }
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     (tmp_path / "fedhip" / "per_client.csv").write_text(CLIENTS)
     (tmp_path / "comparison" / "comparison.json").write_text(json.dumps(COMPARISON))

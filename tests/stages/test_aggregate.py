@@ -1,12 +1,14 @@
 """The stage on small uploads: the secure sum gives the same bytes."""
 
+import json
+
 import numpy as np
 import pytest
 import typer
 
 from pfl.errors import InputError
 from pfl.fedhip.moments import moments
-from pfl.fedhip.uploads import create_uploads
+from pfl.fedhip.uploads import create_uploads, open_uploads, packed, widened
 from stages.aggregate import aggregate
 from tests.synthetic import EXACT
 
@@ -25,7 +27,8 @@ def write_uploads(path, clients, seed=0):
 
 def run(folder, clients, beta="auto", leave_out=(), secure=True, neighbors="auto"):
     uploads, out = write_uploads(folder / "uploads.h5", clients), folder / "server.h5"
-    aggregate(uploads, out, folder / "members.h5", beta, list(leave_out), secure, neighbors, *EXACT)
+    given = beta, list(leave_out), secure, neighbors
+    aggregate(uploads, out, folder / "members.h5", folder / "upload.json", *given, *EXACT)
     return out.read_bytes()
 
 
@@ -34,6 +37,26 @@ def run(folder, clients, beta="auto", leave_out=(), secure=True, neighbors="auto
 def test_the_secure_sum_is_the_plain_one_to_the_byte(tmp_path, clients, neighbors, beta):
     plain = run(tmp_path, clients, beta, secure=False)
     assert run(tmp_path, clients, beta, neighbors=neighbors) == plain
+
+
+def sent(folder):
+    told = json.loads((folder / "upload.json").read_text())
+    return told["clients"], told["secure"], told["upload-bytes"]
+
+
+def test_what_was_sent_is_the_members_uploads(tmp_path):
+    """A secure sum sends 8 bytes a number, whatever it is, and keys, letters and shares beside."""
+    run(tmp_path, 4, leave_out=[1], secure=False)
+    with open_uploads(tmp_path / "uploads.h5") as file:
+        members = [file.of(client) for client in (0, 2, 3)]
+    arrays = [packed(one) for one in members]
+    size = sum(part.itemsize * part.size for one in arrays for part in one.values())
+    assert sent(tmp_path) == (3, False, size)
+    for one, own in zip(members, arrays, strict=True):
+        assert np.array_equal(widened(own["cross"], own.get("cross-high")), one.cross[own["class"]])
+    run(tmp_path, 4, leave_out=[1])
+    numbers = WIDTH * (WIDTH + 1) // 2 + CLASSES * WIDTH + CLASSES
+    assert sent(tmp_path) == (3, True, 3 * (8 * numbers + 2 * 32 + 2 * (12 + 2 * 33 + 16 + 33)))
 
 
 def test_who_is_left_out_sends_nothing_masked_either(tmp_path, caplog):

@@ -14,6 +14,7 @@ from pfl.errors import InputError
 from pfl.evaluation import heads
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.heads import create_heads
+from pfl.fedhip.members import write_upload
 from pfl.fedhip.selection.choice import Chosen
 from stages.evaluate import evaluate
 from tests.synthetic import PLAIN, write_federation
@@ -25,6 +26,7 @@ CANDIDATES = (
     Candidate(Family.FEDHIP, alpha=3.0, beta=0.5),
     Candidate(Family.LOCAL, beta=7.0),
 )
+HEADS = ("local", "global", "personalized")
 INPUTS = ("index", "clients", "features", "server", "heads")
 
 
@@ -43,7 +45,9 @@ def write_inputs(folder, clients=CLIENTS, testing=TESTING, left=()):
 
 def run(folder):
     report = folder / "report"
-    evaluate(*(folder / f"{name}.h5" for name in INPUTS), report, *PLAIN)
+    write_upload(folder / "upload.json", 5, secure=False, size=1234)
+    inputs = [*(folder / f"{name}.h5" for name in INPUTS), folder / "upload.json"]
+    evaluate(*inputs, report, *PLAIN)
     rows = list(csv.DictReader((report / "per_client.csv").open()))
     return json.loads((report / "metrics.json").read_text()), rows
 
@@ -80,22 +84,25 @@ def test_table_and_metrics_are_those_of_a_plain_loop(folder):
     metrics, rows = run(folder)
     for name, (own, pooled) in expected(folder).items():
         for row, mine, all_of in zip(rows, own, pooled, strict=True):
-            assert row[name] == ("" if mine is None else f"{mine:.6f}")
+            assert row[f"local-test:{name}"] == ("" if mine is None else f"{mine:.6f}")
             assert row[f"global-test:{name}"] == f"{all_of:.6f}"
         known = [value for value in own if value is not None]
-        assert metrics[name]["mean"] == pytest.approx(np.mean(known), abs=1e-6)
-        assert metrics[name]["std"] == pytest.approx(np.std(known), abs=1e-6)
-        assert metrics[name]["worst-decile"] == pytest.approx(min(known), abs=1e-6)
-        assert metrics[name]["global-test"] == pytest.approx(np.mean(pooled), abs=1e-6)
+        tests = metrics[f"fedhip:{name}"]
+        assert tests["local-test"]["mean"] == pytest.approx(np.mean(known), abs=1e-6)
+        assert tests["local-test"]["std"] == pytest.approx(np.std(known), abs=1e-6)
+        assert tests["local-test"]["worst-decile"] == pytest.approx(min(known), abs=1e-6)
+        assert tests["global-test"]["mean"] == pytest.approx(np.mean(pooled), abs=1e-6)
+        assert tests["upload-bytes"] == (0 if name == "local" else 1234)
     brief = json.loads((folder / "report" / "summary.json").read_text())
-    assert brief == {"fedhip": {n: metrics[n]["mean"] for n in ("local", "global", "personalized")}}
+    assert brief == {"fedhip": {n: metrics[f"fedhip:{n}"]["local-test"]["mean"] for n in HEADS}}
 
 
 def test_clients_without_test_samples_are_counted_and_left_empty(folder):
     metrics, rows = run(folder)
-    assert (metrics["clients"], metrics["clients-without-test"]) == (CLIENTS, 1)
+    facts = metrics["run"]
+    assert (facts["clients"], facts["clients-without-test"]) == (CLIENTS, 1)
     last = rows[-1]
-    assert (last["test"], last["local"], last["global"], last["personalized"]) == ("0", "", "", "")
+    assert [last["test"], *(last[f"local-test:{n}"] for n in HEADS)] == ["0", "", "", ""]
     assert last["global-test:local"] != ""
     held = read_clients(folder / "clients.h5")
     assert [int(row["test"]) for row in rows] == held.test.sizes.tolist()
@@ -105,7 +112,7 @@ def test_clients_without_test_samples_are_counted_and_left_empty(folder):
 
 def test_the_choice_of_each_client_is_told(folder):
     metrics, rows = run(folder)
-    assert metrics["families"] == {"fedhip": 1, "anchored": 1, "local": 1, "global": 2}
+    assert metrics["run"]["families"] == {"fedhip": 1, "anchored": 1, "local": 1, "global": 2}
     for k, row in enumerate(rows):
         chosen = CANDIDATES[k % len(CANDIDATES)]
         assert row["family"] == chosen.family.value
@@ -122,9 +129,9 @@ def test_clients_that_left_count_nowhere_and_have_empty_cells(tmp_path):
     write_inputs(tmp_path, left=(1, 4))
     metrics, rows = run(tmp_path)
     told = ("clients", "clients-without-test", "clients-left-out")
-    assert [metrics[name] for name in told] == [3, 0, 2]
-    assert [whole[name] for name in told] == [5, 1, 0]
-    assert metrics["families"] == {"fedhip": 1, "local": 1, "global": 1}
+    assert [metrics["run"][name] for name in told] == [3, 0, 2]
+    assert [whole["run"][name] for name in told] == [5, 1, 0]
+    assert metrics["run"]["families"] == {"fedhip": 1, "local": 1, "global": 1}
     for k, (row, before) in enumerate(zip(rows, every, strict=True)):
         if k in (1, 4):
             known = {name for name, value in row.items() if value}
@@ -132,10 +139,10 @@ def test_clients_that_left_count_nowhere_and_have_empty_cells(tmp_path):
             assert all(row[name] == before[name] for name in known)
         else:
             assert row == before
-    for name in ("local", "global", "personalized"):
-        for measure, column in (("mean", name), ("global-test", f"global-test:{name}")):
-            mean = np.mean([float(every[k][column]) for k in (0, 2, 3)])
-            assert metrics[name][measure] == pytest.approx(mean, abs=1e-6)
+    for name in HEADS:
+        for test in ("local-test", "global-test"):
+            mean = np.mean([float(every[k][f"{test}:{name}"]) for k in (0, 2, 3)])
+            assert metrics[f"fedhip:{name}"][test]["mean"] == pytest.approx(mean, abs=1e-6)
 
 
 @pytest.mark.parametrize("source", ["server", "clients", "features"])
@@ -163,8 +170,8 @@ def test_one_client_makes_own_and_global_test_set_the_same(tmp_path):
     everything = assign(np.zeros(len(rows), int), rows, index.label[rows], 2, CLASSES)
     write_clients(tmp_path / "clients.h5", Clients(held.train, everything), {})
     _, told = run(tmp_path)
-    for name in ("local", "global", "personalized"):
-        assert told[0][name] == told[0][f"global-test:{name}"]
+    for name in HEADS:
+        assert told[0][f"local-test:{name}"] == told[0][f"global-test:{name}"]
 
 
 def test_nobody_with_test_samples_is_null_and_not_zero(folder):
@@ -173,9 +180,9 @@ def test_nobody_with_test_samples_is_null_and_not_zero(folder):
     nobody = assign(empty, empty, empty, CLIENTS, CLASSES)
     write_clients(folder / "clients.h5", Clients(held.train, nobody), {})
     metrics, _ = run(folder)
-    assert metrics["clients-without-test"] == CLIENTS
-    assert metrics["personalized"]["mean"] is None
-    assert not math.isnan(metrics["personalized"]["global-test"])
+    assert metrics["run"]["clients-without-test"] == CLIENTS
+    assert metrics["fedhip:personalized"]["local-test"]["mean"] is None
+    assert not math.isnan(metrics["fedhip:personalized"]["global-test"]["mean"])
 
 
 def test_same_inputs_same_bytes_whatever_the_block_and_the_threads(folder, monkeypatch):

@@ -73,10 +73,11 @@ def call(inputs, tmp_path):
 def test_every_head_of_the_parameters_runs(call, tmp_path, head):
     files = call(head)
     told = json.loads(files["report/metrics.json"])
-    assert (told["method"], told["clients"], told["rounds"]) == (head, CLIENTS, 3)
+    assert list(told) == [f"heads:{head}", "run"]
+    assert (told["run"]["clients"], told["run"]["rounds"]) == (CLIENTS, 3)
     rounds = list(csv.DictReader(files["report/rounds.csv"].decode().splitlines()))
     assert [bool(row["local-test"]) for row in rounds] == [False, True, True]
-    assert sum(int(row["upload-bytes"]) for row in rounds) == told["upload-bytes"]
+    assert sum(int(row["upload-bytes"]) for row in rounds) == told[f"heads:{head}"]["upload-bytes"]
     federation, facts = load_federation(tmp_path / "out.safetensors")
     assert (federation.round, facts["head"]) == (3, head)
     assert not list((tmp_path / "scratch" / f"heads-{head}-0").glob("*/"))
@@ -84,12 +85,12 @@ def test_every_head_of_the_parameters_runs(call, tmp_path, head):
 
 def test_fedavg_uploads_its_head_each_round(call):
     told = json.loads(call("fedavg")["report/metrics.json"])
-    assert told["upload-bytes"] == 3 * CLIENTS * 4 * CLASSES * (M + 1)
+    assert told["heads:fedavg"]["upload-bytes"] == 3 * CLIENTS * 4 * CLASSES * (M + 1)
 
 
 def test_what_the_features_tell_is_learned(call):
     told = json.loads(call("fedavg", rounds=20)["report/metrics.json"])
-    assert told["local-test"]["weighted"] > 0.9
+    assert told["heads:fedavg"]["local-test"]["weighted"] > 0.9
 
 
 def test_cores_change_nothing(call, tmp_path, monkeypatch):
@@ -113,7 +114,7 @@ def test_what_cannot_work_is_told_and_leaves_no_output(call, tmp_path, changes, 
 
 def test_heads_see_the_features_through_the_view(call):
     told = json.loads(call(lift=7)["report/metrics.json"])
-    assert told["upload-bytes"] == 3 * CLIENTS * 4 * CLASSES * (7 + 1)
+    assert told["heads:fedavg"]["upload-bytes"] == 3 * CLIENTS * 4 * CLASSES * (7 + 1)
 
 
 def test_features_of_another_run_are_refused(call, inputs, tmp_path):

@@ -172,7 +172,7 @@ def test_inputs_of_different_runs_are_refused(shared, tmp_path):
 def test_products_of_other_runs_of_the_same_shape_are_refused(shared, tmp_path):
     """Another server's answer, another deal: all sizes agree, and only the origin tells."""
     files = {name: tmp_path / f"{name}.h5" for name in ("server", "members", "clients")}
-    made = {"out": files["server"], "members": files["members"]}
+    made = {"out": files["server"], "members": files["members"], "upload": tmp_path / "upload.json"}
     command(shared, *stage_command(shared, "aggregate", beta=7.0, **made))
     deal = {"clients_file": files["clients"], "report": tmp_path / "partition"}
     command(shared, *stage_command(shared, "partition", seed=1, **deal))

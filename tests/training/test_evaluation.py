@@ -29,9 +29,13 @@ def scores(of, processes=1):
     with workers(of, processes) as run:
         found = score_all(of, federation, run)
         alone = score_clients(of, federation, run)
-    for name in ("own", "validation"):
-        assert np.array_equal(getattr(found.clients, name), getattr(alone, name), equal_nan=True)
-    return found.clients, found, federation
+    for test in ("local", "validation"):
+        one, other = (getattr(accuracies, test) for accuracies in (found, alone))
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert np.array_equal(one.clients, other.clients, equal_nan=True)
+            assert np.array_equal(one.samples, other.samples)
+    return found, federation
 
 
 def models(of, federation):
@@ -58,20 +62,22 @@ def right(scores, data):
 @pytest.mark.parametrize("make", [fedavg, local])
 def test_scores_are_those_of_a_plain_loop(make):
     of = problem(make, external=7)
-    clients, ensembles, federation = scores(of)
+    found, federation = scores(of)
     tests = of.tests
     for client, model in models(of, federation):
         own = tests.pooled.take(tests.own[client])
-        assert clients.own[client] == right(probabilities(model, own), own)
+        assert found.local.clients[client] == right(probabilities(model, own), own)
         kept = tests.validation[client]
-        assert clients.validation[client] == right(probabilities(model, kept), kept)
-        for data, each in ((tests.pooled, ensembles.pooled), (tests.external, ensembles.outside)):
-            assert each[client] == right(probabilities(model, data), data)
-    for data, score in ((tests.pooled, ensembles.new), (tests.external, ensembles.external)):
+        assert found.validation.clients[client] == right(probabilities(model, kept), kept)
+        for data, made in ((tests.pooled, found.everybody), (tests.external, found.external)):
+            assert made.clients[client] == right(probabilities(model, data), data)
+            assert made.samples[client] == len(data)
+    for data, made in ((tests.pooled, found.new), (tests.external, found.external)):
+        score = made.ensemble
         each = [probabilities(model, data) for _, model in models(of, federation)]
-        assert score.mean_probability == right(sum(each), data)
-        assert score.mean_log_probability == right(sum(np.log(p) for p in each), data)
-        assert score.vote == right(sum(np.eye(3)[p.argmax(1)] for p in each), data)
+        assert score["mean-probability"] == right(sum(each), data)
+        assert score["mean-log-probability"] == right(sum(np.log(p) for p in each), data)
+        assert score["vote"] == right(sum(np.eye(3)[p.argmax(1)] for p in each), data)
 
 
 def test_who_has_no_samples_has_no_score():
@@ -80,42 +86,41 @@ def test_who_has_no_samples_has_no_score():
     own = [nothing if client == 1 else rows for client, rows in enumerate(of.tests.own)]
     validation = (*of.tests.validation[:3], images(0), images(0))
     of = replace(of, tests=replace(of.tests, own=own, validation=validation))
-    clients, ensembles, _ = scores(of)
-    assert np.isnan(clients.own).tolist() == [False, True, True, False, False]
-    assert np.isnan(clients.validation).tolist() == [False, False, True, True, True]
-    assert np.isnan(ensembles.pooled).tolist() == [False, False, True, False, False]
+    found, _ = scores(of)
+    assert np.isnan(found.local.clients).tolist() == [False, True, True, False, False]
+    assert np.isnan(found.validation.clients).tolist() == [False, False, True, True, True]
+    assert np.isnan(found.everybody.clients).tolist() == [False, False, True, False, False]
     assert able_clients(of) == ABLE
-    assert ensembles.external is None
-    assert np.isnan(ensembles.outside).all()
+    assert found.external is None
 
 
 def test_one_shared_model_is_its_own_ensemble():
-    _, ensembles, _ = scores(problem(fedavg))
-    new = ensembles.new
-    assert new.mean_probability == new.vote == new.weight_average
-    assert len(set(ensembles.pooled[ABLE])) == 1
+    found, _ = scores(problem(fedavg))
+    assert len(set(found.new.ensemble.values())) == 1
+    assert len(set(found.everybody.clients[ABLE])) == 1
 
 
 @pytest.mark.parametrize("make", [local, FINE_TUNED])
 def test_the_number_of_workers_changes_no_score(make):
-    one, two = (scores(problem(make), processes) for processes in (1, 2))
-    assert np.array_equal(one[0].own, two[0].own, equal_nan=True)
-    assert np.array_equal(one[1].pooled, two[1].pooled, equal_nan=True)
-    assert one[1].new == two[1].new
+    (one, _), (two, _) = (scores(problem(make), processes) for processes in (1, 2))
+    assert np.array_equal(one.local.clients, two.local.clients, equal_nan=True)
+    assert np.array_equal(one.everybody.clients, two.everybody.clients, equal_nan=True)
+    assert one.new.ensemble == two.new.ensemble
 
 
 def test_fine_tuned_models_are_tested_as_they_are_used():
     tuned = problem(partial(fedavg_ft, epochs=30, learning_rate=0.1))
     plain = problem(fedavg)
-    _, ours, federation = scores(tuned)
-    _, theirs, same = scores(plain)
+    ours, federation = scores(tuned)
+    theirs, same = scores(plain)
     assert equal(federation.shared, same.shared)
-    assert len(set(ours.pooled[ABLE])) > 1 == len(set(theirs.pooled[ABLE]))
+    apart, one = (len(set(found.everybody.clients[ABLE])) for found in (ours, theirs))
+    assert apart > 1 == one
 
 
 def test_the_weight_average_counts_samples():
     of = problem(local, normalized=True)
-    _, ensembles, federation = scores(of)
+    found, federation = scores(of)
     sent = [model.state_dict() for _, model in models(of, federation)]
     mean = network(normalized=True)
     mean.load_state_dict(
@@ -126,7 +131,7 @@ def test_the_weight_average_counts_samples():
         }
     )
     expected = right(probabilities(mean, of.tests.pooled), of.tests.pooled)
-    assert ensembles.new.weight_average == expected
+    assert found.new.ensemble["weight-average"] == expected
 
 
 @pytest.mark.parametrize("make", [fedavg, local, FINE_TUNED])
@@ -166,8 +171,8 @@ def test_votes_that_tie_go_to_the_lower_class():
     tally.add(np.array([[0, 9, 0], [9, 0, 0]], np.float32))
     tally.add(np.array([[1, 0, 0], [0, 0, 1]], np.float32))
     score = tally.score(np.zeros((2, 3), np.float32))
-    assert score.vote == 1.0
-    assert score.mean_probability == 0.5
+    assert score["vote"] == 1.0
+    assert score["mean-probability"] == 0.5
 
 
 def test_predictions_do_not_train():

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from pfl.artifacts.json import load_report
 from pfl.cli.commands.flags import Json
 from pfl.cli.results import comparison_table, heads_note, heads_table
-from pfl.report.json import load_report
 
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 

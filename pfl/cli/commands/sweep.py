@@ -15,8 +15,8 @@ def sweep(
     # Imported here because DVC takes a second, which other commands need not wait for.
     from pfl.cli.sweep.experiments import experiments
     from pfl.cli.sweep.page import write_sweep
-    from pfl.cli.sweep.series import sweep as gather
+    from pfl.cli.sweep.series import gather_sweep
 
-    write_sweep(gather(experiments(), parameter), out, report)
+    write_sweep(gather_sweep(experiments(), parameter), out, report)
     for name in sorted(item.name for item in out.iterdir()):
         typer.echo(out / name)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml.error import YAMLError
@@ -12,13 +13,13 @@ from pfl.artifacts.project import load_yaml
 from pfl.cli.display import Content, Points, Share
 from pfl.cli.runs.revisions import Reader
 from pfl.errors import InputError
-from pfl.evaluation.metrics import GLOBAL_TEST, HEADS, PERSONALIZED
+from pfl.evaluation.metrics import FEDHIP_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED
+from pfl.report.measures import OVER_CLIENTS, SHOWN, percent
 
 METRICS = "reports/fedhip/metrics.json"
 CLIENTS = "reports/fedhip/per_client.csv"
 COMPARISON = "reports/comparison/comparison.json"
-MEASURES = ("mean", "weighted", "std", "worst-decile", GLOBAL_TEST)
-METHOD_MEASURES = ("local-test", GLOBAL_TEST, "new-test")
+SHARES = tuple(measure for measure in SHOWN if measure.unit is percent)
 
 
 def differences(first: Reader, second: Reader, most: int) -> Content:
@@ -35,7 +36,7 @@ def differences(first: Reader, second: Reader, most: int) -> Content:
     changed = _clients(first, second)
     return {
         "parameters": _parameters(first, second),
-        "accuracy": [*_accuracies(first, second), *_methods(first, second)],
+        "accuracy": list(_accuracies(first, second)),
         "clients": _summary(changed),
         "gained-most": [row for row in reversed(changed) if row["difference"] > 0][:most],
         "lost-most": [row for row in changed if row["difference"] < 0][:most],
@@ -63,12 +64,12 @@ def parameters(read: Reader) -> dict[str, object]:
     except InputError:
         text, of_stages = read("params.yaml"), False
     try:
-        found = load_yaml(text)
-        sections = [found]
+        content = load_yaml(text)
+        sections = [content]
         if of_stages:
             # The page names all sections too, to show them, and may be older than the results.
-            stages = [one for name, one in found["stages"].items() if name != "report"]
-            sections = [one.get("params", {}).get("params.yaml", {}) for one in stages]
+            stages = [facts for name, facts in content["stages"].items() if name != "report"]
+            sections = [facts.get("params", {}).get("params.yaml", {}) for facts in stages]
         return {name: value for section in sections for name, value in _dotted(section)}
     except (YAMLError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
@@ -86,24 +87,21 @@ def _dotted(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
 
 
 def _accuracies(first: Reader, second: Reader) -> Iterator[dict[str, object]]:
+    """FedHiP's heads, then the trained methods that both runs have, where both compared them."""
     old, new = (_json(read, METRICS) for read in (first, second))
-    for head in HEADS:
-        for measure in MEASURES:
-            values = (run.get(head, {}).get(measure) for run in (old, new))
-            yield _compared(f"fedhip:{head}", measure, *values)
-
-
-def _methods(first: Reader, second: Reader) -> Iterator[dict[str, object]]:
-    """Trained methods that both runs have, where both compared them; FedHiP's are above."""
+    for method in (f"{FEDHIP_PREFIX}{head}" for head in HEADS):
+        for measure in (*SHARES, *OVER_CLIENTS):
+            values = (measure.of(Path(METRICS), run, method) for run in (old, new))
+            yield from _compared(method, measure.key, *values)
     try:
         old, new = (_json(read, COMPARISON) for read in (first, second))
     except InputError:
         return
     for method in old:
-        if method in new and not method.startswith("fedhip:"):
-            for measure in METHOD_MEASURES:
-                values = (run[method].get(measure, {}).get("mean") for run in (old, new))
-                yield _compared(method, measure, *values)
+        if method in new and not method.startswith(FEDHIP_PREFIX):
+            for measure in SHARES:
+                values = (run[method].get(measure.key, {}).get("mean") for run in (old, new))
+                yield from _compared(method, measure.key, *values)
 
 
 def _json(read: Reader, path: str) -> dict[str, Any]:
@@ -117,14 +115,18 @@ def _json(read: Reader, path: str) -> dict[str, Any]:
     return found
 
 
-def _compared(model: str, measure: str, old: float | None, new: float | None) -> dict[str, object]:
-    return {
-        "model": model,
-        "measure": measure,
-        "first": None if old is None else Share(old),
-        "second": None if new is None else Share(new),
-        "difference": None if old is None or new is None else Points(new - old),
-    }
+def _compared(
+    model: str, measure: str, old: float | None, new: float | None
+) -> Iterator[dict[str, object]]:
+    """One row, or none where neither run knows the number."""
+    if old is not None or new is not None:
+        yield {
+            "model": model,
+            "measure": measure,
+            "first": None if old is None else Share(old),
+            "second": None if new is None else Share(new),
+            "difference": None if old is None or new is None else Points(new - old),
+        }
 
 
 def _clients(first: Reader, second: Reader) -> list[dict[str, Any]]:
@@ -145,10 +147,10 @@ def _clients(first: Reader, second: Reader) -> list[dict[str, Any]]:
 
 def _accuracy_by_client(read: Reader) -> dict[str, float]:
     """Accuracy of the personalized head by client; clients without test samples have none."""
-    text = read(CLIENTS)
+    text, column = read(CLIENTS), f"{LOCAL_TEST}:{PERSONALIZED}"
     try:
         lines = csv.DictReader(io.StringIO(text))
-        return {one["client"]: float(one[PERSONALIZED]) for one in lines if one[PERSONALIZED]}
+        return {one["client"]: float(one[column]) for one in lines if one[column]}
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             f"A {CLIENTS} is of another form ({error!r}): run `dvc repro evaluate`."

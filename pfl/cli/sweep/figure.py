@@ -10,6 +10,8 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from pfl.artifacts.figure import COLORS, draw
 from pfl.cli.sweep.experiments import Value
 from pfl.cli.sweep.series import Point, Sweep
+from pfl.evaluation.metrics import EXTERNAL_TEST, LOCAL_TEST
+from pfl.report.measures import BY_KEY
 
 DASHES = ("-", "--", ":")
 DECADES = 20.0  # greatest over least value from which on the axis is logarithmic
@@ -54,13 +56,9 @@ def draw_sweep(path: Path, found: Sweep) -> None:
 
 
 def _title(found: Sweep) -> str:
-    title = "Mean accuracy on the clients' own test samples"
     external = any("-external." in metric for metric in found.series)
-    return (
-        f"{title};\nexternal: of the ensemble on the group that takes no part"
-        if external
-        else title
-    )
+    tests = (LOCAL_TEST, EXTERNAL_TEST) if external else (LOCAL_TEST,)
+    return "\n".join(f"{BY_KEY[test].heading}: {BY_KEY[test].note}" for test in tests)
 
 
 def _values(found: Sweep) -> tuple[list[float], list[str]]:

@@ -6,6 +6,7 @@ from pfl.artifacts.files import write_text
 from pfl.cli.sweep.figure import draw_sweep
 from pfl.cli.sweep.series import Sweep, sweep_csv
 from pfl.report.figure import load_figure
+from pfl.report.measures import percent
 from pfl.report.page import Section, insert
 from pfl.report.table import Table, plain
 
@@ -51,9 +52,9 @@ def section(found: Sweep, drawing: Path) -> Section:
 def _table(found: Sweep) -> Table:
     rows = [
         [metric, f"{p.value:g}" if not isinstance(p.value, str) else p.value, str(p.experiments),
-         f"{p.mean:.1%}", f"{p.low:.1%}", f"{p.high:.1%}"]
+         *map(percent, (p.mean, p.low, p.high))]
         for metric, points in found.series.items()
         for p in points
     ]  # fmt: skip
     columns = ["metric", found.parameter, "experiments", "mean", "least", "greatest"]
-    return plain("Accuracy over experiments.", columns, rows, folded="The numbers")
+    return plain("Accuracy in % over experiments.", columns, rows, folded="The numbers")

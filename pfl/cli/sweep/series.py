@@ -41,7 +41,7 @@ def varying(found: Sequence[Experiment]) -> list[str]:
     return [name for name in names if len({one.parameters.get(name) for one in found}) > 1]
 
 
-def sweep(found: Sequence[Experiment], parameter: str) -> Sweep:
+def gather_sweep(found: Sequence[Experiment], parameter: str) -> Sweep:
     """Gather the metrics at every value of a parameter.
 
     FedHiP's metrics are left out if none of them changes, and so are those of trained methods: it

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pfl.artifacts.hashing import recorded_sha256
+from pfl.artifacts.json import load_report
 from pfl.artifacts.project import Project
 from pfl.artifacts.provenance import Origins
 from pfl.cli.verification.normal_equations import FLOAT32, allowed, backward_error
@@ -15,15 +16,14 @@ from pfl.data.client_features.feature_map import FeatureMap, open_mapped_feature
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
-from pfl.evaluation.heads import evaluate
-from pfl.evaluation.report import metrics, table
+from pfl.evaluation.heads import head_accuracies
+from pfl.evaluation.report import clients_told, heads_csv, heads_metrics
 from pfl.fedhip.closed_form import Knowledge
 from pfl.fedhip.heads import Heads, open_heads
-from pfl.fedhip.members import read_members
+from pfl.fedhip.members import read_members, read_upload
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
-from pfl.report.json import load_report
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 
@@ -114,12 +114,14 @@ def accuracies(project: Project) -> str:
     ):
         index = read_index(project.artifact("index"))
         clients = read_clients(project.artifact("clients"))
-        evaluation = evaluate(index, clients, features, knowledge.head, heads, cores())
+        recomputed = head_accuracies(index, clients, features, knowledge.head, heads, cores())
+        facts, expected = clients_told(heads, clients), heads_csv(recomputed, heads, clients)
     path = project.report / "per_client.csv"
-    _check_table(path, table(evaluation))
+    _check_table(path, expected)
     path = project.report / "metrics.json"
     reported = load_report(path)
-    for name, value in metrics(evaluation).items():
+    sent = read_upload(project.upload)
+    for name, value in heads_metrics(recomputed, sent, facts).items():
         if reported.get(name) != value:
             raise InputError(
                 f"{path} reports {reported.get(name)} as '{name}', but the heads have {value}: "

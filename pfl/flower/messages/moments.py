@@ -14,7 +14,7 @@ from jaxtyping import Int64, Shaped
 from pfl.data.features.fixed_point import LIMIT
 from pfl.errors import InputError
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.uploads import narrowed, widened
+from pfl.fedhip.uploads import packed, widened
 from pfl.ridge.linalg import triangle_size
 
 ADVICE = "Its program or its data differ from the others'; have its site checked"
@@ -32,15 +32,7 @@ def arrays_of(record: ArrayRecord) -> dict[str, np.ndarray]:
 
 def moments_record(sent: Moments) -> ArrayRecord:
     """Moments as integers in few bytes: packed Gram triangle, and sums of the classes present."""
-    present = np.flatnonzero(sent.count)
-    return array_record(
-        {
-            **narrowed("gram", sent.gram),
-            "class": present.astype(np.int32),
-            **narrowed("count", sent.count[present]),
-            **narrowed("cross", sent.cross[present]),
-        }
-    )
+    return array_record(packed(sent))
 
 
 def moments_of(record: ArrayRecord, zero: Moments) -> Moments:

@@ -20,7 +20,7 @@ from pfl.flower.parameters import RunSettings, Section, check_plain_sums, head_s
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
 from pfl.flower.server.ledger import Ledger, keep_classes, kept_classes, open_ledger
-from pfl.flower.server.report import Achieved, parse_achieved, write_report
+from pfl.flower.server.report import Counts, parse_counts, write_report
 from pfl.flower.server.secure import secure_total
 from pfl.runtime.values import number_or_auto
 
@@ -52,7 +52,8 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     knowledge = solve_sums(total, beta)
     write_server(settings.report / "server.h5", total, knowledge, automatic=beta is None)
     answer = ServerAnswer(total, knowledge.head, knowledge.beta, section)
-    write_report(settings.report, answer, _personalize(net, answer, hellos, ledger), net)
+    achieved = _personalize(net, answer, hellos, ledger)
+    write_report(settings.report, answer, achieved, ledger.upload_bytes, net)
 
 
 def _plain(
@@ -89,8 +90,8 @@ def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Led
     nodes = {hello.client: node for node, hello in hellos.items()}
     zero = zero_of(first_of(hellos).recipe, len(net.classes))
     degree = None if neighbors is None else ceil(neighbors)
-    total, present = secure_total(net, nodes, zero, degree)
-    return Ledger(total, None, set(present))
+    total, present, size = secure_total(net, nodes, zero, degree)
+    return Ledger(total, None, set(present), size)
 
 
 def _greet(net: Exchange, nodes: Iterable[int], wanted: str) -> dict[int, Hello]:
@@ -122,9 +123,9 @@ def _collect(net: Exchange, ledger: Ledger, hellos: Mapping[int, Hello]) -> None
 
 def _personalize(
     net: Exchange, answer: ServerAnswer, hellos: Mapping[int, Hello], ledger: Ledger
-) -> dict[int, Achieved]:
+) -> dict[int, Counts]:
     """Send the answer to all members that are there; what each client's heads achieve."""
     record = answer_record(answer)
     members = {n: record for n, hello in hellos.items() if hello.client in ledger.members}
-    answers = net.ask(members, HEADS, parse_achieved)
-    return {net.names[node]: one for node, one in answers}
+    answers = net.ask(members, HEADS, parse_counts)
+    return {net.names[node]: counts for node, counts in answers}

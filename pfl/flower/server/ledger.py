@@ -13,7 +13,7 @@ from pfl.artifacts.files import write_text
 from pfl.errors import InputError
 from pfl.fedhip.membership import forget, join
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.uploads import create_uploads, open_uploads
+from pfl.fedhip.uploads import create_uploads, open_uploads, packed_bytes
 
 PATTERN, CLASS_FILE = "client-*.h5", "classes.json"
 
@@ -26,11 +26,13 @@ class Ledger:
         total: Σ over the members.
         folder: of the members' uploads; None where nothing is kept.
         members: the clients that are in it.
+        upload_bytes: what they sent, all together.
     """
 
     total: Moments
     folder: Path | None
     members: set[int] = field(default_factory=set)
+    upload_bytes: int = 0
 
     def join(self, client: int, sent: Moments) -> None:
         """Add a client's upload.
@@ -47,6 +49,7 @@ class Ledger:
                 uploads.add(client, sent)
         self.total = total
         self.members.add(client)
+        self.upload_bytes += packed_bytes(sent)
 
     def leave(self, client: int) -> None:
         """Take a client's upload out again.
@@ -60,9 +63,11 @@ class Ledger:
                 "keeps. Leave its number out of `leave`."
             )
         path = _path(self.folder, client)
-        self.total = forget(self.total, [_read(path, client, self.total)])
+        sent = _read(path, client, self.total)
+        self.total = forget(self.total, [sent])
         path.unlink()
         self.members.remove(client)
+        self.upload_bytes -= packed_bytes(sent)
 
 
 def open_ledger(folder: Path | None, zero: Moments) -> Ledger:
@@ -74,8 +79,10 @@ def open_ledger(folder: Path | None, zero: Moments) -> Ledger:
     ledger = Ledger(zero, folder)
     for path in sorted(folder.glob(PATTERN)) if folder is not None else ():
         client = int(path.stem.removeprefix("client-"))
-        ledger.total = ledger.total + _read(path, client, zero)
+        sent = _read(path, client, zero)
+        ledger.total = ledger.total + sent
         ledger.members.add(client)
+        ledger.upload_bytes += packed_bytes(sent)
     return ledger
 
 

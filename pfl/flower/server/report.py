@@ -1,19 +1,17 @@
 """What the server may tell of FedHiP's heads: counts that the clients sent, never a sample."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 
 import numpy as np
 from flwr.app import RecordDict
 
-from pfl.artifacts.csv import DIGITS, csv_text
 from pfl.artifacts.files import write_text
+from pfl.artifacts.json import json_text
 from pfl.errors import InputError
-from pfl.evaluation.metrics import CLIENT_MEAN, EXTERNAL_TEST, HEADS, accuracy, summarize
-from pfl.fedhip.families.table import Candidate
+from pfl.evaluation.accuracies import Accuracies, ClientAccuracies, clients_csv
+from pfl.evaluation.metrics import EXTERNAL_TEST, HEADS, accuracy
+from pfl.evaluation.report import choice_columns, families, heads_metrics
 from pfl.fedhip.selection.candidates import candidates
 from pfl.fedhip.selection.choice import scale_of
 from pfl.flower.client.fedhip import METRICS, ServerAnswer
@@ -24,19 +22,12 @@ from pfl.flower.server.traffic import traffic_csv
 OUTSIDE = tuple(f"{EXTERNAL_TEST}:{name}" for name in HEADS)
 COUNTS = ("train", "test", "choice", "local-choice", EXTERNAL_TEST, *HEADS, *OUTSIDE)
 
-
-@dataclass(frozen=True)
-class Achieved:
-    """One client's answer: samples, the candidates that its heads are, and correct predictions.
-
-    Attributes:
-        counts: by the names in ``COUNTS``.
-    """
-
-    counts: Mapping[str, int]
+# One client's answer, by ``COUNTS``: samples, the candidates that its heads are, and correct
+# predictions.
+Counts = Mapping[str, int]
 
 
-def parse_achieved(node: int, content: RecordDict) -> Achieved:
+def parse_counts(node: int, content: RecordDict) -> Counts:
     """A client's counts.
 
     Raises:
@@ -52,69 +43,48 @@ def parse_achieved(node: int, content: RecordDict) -> Achieved:
         for name in names
     ):
         raise InputError(f"it counts {counts}, which cannot be")
-    return Achieved(whole)
+    return whole
 
 
 def write_report(
-    folder: Path, answer: ServerAnswer, achieved: Mapping[int, Achieved], net: Exchange
+    folder: Path,
+    answer: ServerAnswer,
+    counts: Mapping[int, Counts],
+    upload_bytes: int,
+    net: Exchange,
 ) -> None:
-    """Write ``metrics.json``, ``per_client.csv`` and ``traffic.csv``."""
+    """Write ``metrics.json``, ``per_client.csv`` and ``traffic.csv``, in the pipeline's form.
+
+    The tests that take everybody's samples, global and new, are not made.
+    """
     settings, _ = head_settings(answer.section)
     every = candidates(settings, scale_of(answer.total.gram_matrix(), answer.total.samples))
-    write_text(folder / "per_client.csv", _table(achieved, every))
-    told = json.dumps(_metrics(achieved, every) | {"faults": net.faults}, indent=2)
-    write_text(folder / "metrics.json", told + "\n")
+    clients = sorted(counts)
+    column = {name: [counts[client][name] for client in clients] for name in COUNTS}
+    chosen = [every[number] for number in column["choice"]]
+    local = [every[number] for number in column["local-choice"]]
+    facts = {"client": clients, "train": column["train"], "test": column["test"]}
+    accuracies = {head: _accuracies(column, head) for head in HEADS}
+    run = {
+        "families": families(chosen),
+        "clients": len(clients),
+        "clients-without-test": column["test"].count(0),
+        "faults": net.faults,
+    }
+    table = clients_csv({**facts, **choice_columns(chosen, local)}, accuracies)
+    write_text(folder / "per_client.csv", table)
+    write_text(folder / "metrics.json", json_text(heads_metrics(accuracies, upload_bytes, run)))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
 
 
-def _table(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> str:
-    """One line a client, as the pipeline's, without what takes everybody's samples to know."""
-    header = ["client", "train", "test", "family", "alpha", "beta", "rho", "local-beta", *HEADS]
-    outside = OUTSIDE if _has_external(achieved) else ()
-    header += outside
-    rows = []
-    for client, one in sorted(achieved.items()):
-        counts, own = one.counts, every[one.counts["choice"]]
-        parameters = [own.family.value, own.alpha, own.beta, own.rho]
-        local = every[counts["local-choice"]].beta
-        shares = [_accuracy(one, name) for name in HEADS]
-        shares += [_accuracy(one, name, EXTERNAL_TEST) for name in outside]
-        rows.append([client, counts["train"], counts["test"], *parameters, local, *shares])
-    return csv_text(header, rows)
+def _accuracies(column: Mapping[str, list[int]], head: str) -> ClientAccuracies:
+    """The tests that clients make by themselves; the external one in simulations alone."""
 
+    def made(hits: str, samples: str) -> Accuracies:
+        counted = np.array(column[samples], np.int64)
+        return Accuracies(accuracy(np.array(column[hits], np.int64), counted), counted)
 
-def _metrics(achieved: Mapping[int, Achieved], every: tuple[Candidate, ...]) -> dict[str, object]:
-    """Few numbers for all clients together, by the names of the pipeline's report."""
-    tests = np.array([one.counts["test"] for one in achieved.values()], np.int64)
-    told: dict[str, object] = {}
-    for name in HEADS:
-        own = np.array([_accuracy(one, name) for one in achieved.values()])
-        found = summarize(own, tests)
-        values = {"mean": found.mean, "weighted": found.weighted, "std": found.std}
-        values["worst-decile"] = found.worst_decile
-        told[name] = {k: None if isnan(v) else round(v, DIGITS) for k, v in values.items()}
-    if _has_external(achieved):
-        told[EXTERNAL_TEST] = {
-            name: {CLIENT_MEAN: round(_external_mean(achieved, name), DIGITS)} for name in HEADS
-        }
-    families = [every[one.counts["choice"]].family.value for one in achieved.values()]
-    told["families"] = {name: families.count(name) for name in sorted(set(families))}
-    told["clients"] = len(achieved)
-    told["clients-without-test"] = int((tests == 0).sum())
-    return told
-
-
-def _has_external(achieved: Mapping[int, Achieved]) -> bool:
-    """Whether some client has seen a group that takes no part, as in a simulation."""
-    return any(one.counts[EXTERNAL_TEST] for one in achieved.values())
-
-
-def _external_mean(achieved: Mapping[int, Achieved], name: str) -> float:
-    """Mean over clients of the accuracy of each one's head on that group."""
-    values = [_accuracy(one, f"{EXTERNAL_TEST}:{name}", EXTERNAL_TEST) for one in achieved.values()]
-    return float(np.nanmean(values))
-
-
-def _accuracy(one: Achieved, name: str, samples: str = "test") -> float:
-    hits, tests = (np.array([one.counts[key]]) for key in (name, samples))
-    return float(accuracy(hits, tests)[0])
+    external = (
+        made(f"{EXTERNAL_TEST}:{head}", EXTERNAL_TEST) if any(column[EXTERNAL_TEST]) else None
+    )
+    return ClientAccuracies(local=made(head, "test"), external=external)

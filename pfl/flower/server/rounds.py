@@ -5,7 +5,6 @@ the pipeline it is a pool of processes; here it sends them to the clients. Sampl
 averaging are therefore the pipeline's own, and a client's private weights are in no message.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,11 +15,11 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
 
-from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
+from pfl.artifacts.json import json_text
 from pfl.data.tensors.pixels import PixelSums, normalization
 from pfl.errors import InputError
-from pfl.evaluation.metrics import LOCAL_TEST
+from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
 from pfl.flower.client.rounds import METRICS, SENT, SHARED, TOLD
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import IMAGES, OWN, ROUND
@@ -31,9 +30,9 @@ from pfl.flower.server.greeting import greet
 from pfl.flower.server.traffic import traffic_csv
 from pfl.flower.trained import Trained, trained
 from pfl.training.checkpoint import save_federation
-from pfl.training.evaluation import ClientScores, OwnTestRequest, score_clients
+from pfl.training.evaluation import OwnTestRequest, score_clients
 from pfl.training.problem import Problem, make_problem
-from pfl.training.report import rounds_csv
+from pfl.training.report import rounds_csv, sent_bytes
 from pfl.training.rounds import (
     ClientRound,
     ClientUpdate,
@@ -62,8 +61,8 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     common = _common(hellos)
     problem = _problem(method, hellos, common, len(net.classes))
     away = _Away(net, {h.client: node for node, h in hellos.items()}, problem, method, common)
-    federation, history, scores = _play(problem, away)
-    _report(settings, problem, federation, history, scores, net)
+    federation, history, accuracies = _play(problem, away)
+    _report(settings, problem, federation, history, accuracies, net)
 
 
 def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def _problem(
     return make_problem(method.training, network, method.make_algorithm, sizes)
 
 
-def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], ClientScores]:
+def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], ClientAccuracies]:
     """Every round, with tests where the pipeline has them."""
     federation, history = begin(problem), list[Row]()
     rounds, every = problem.training.rounds, problem.training.evaluate_every
@@ -103,10 +102,10 @@ def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], Clien
         federation, summary = play_round(problem, federation, away.run)
         history.append(round_row(summary))
         if number % every == 0 or number == rounds:
-            scores = score_clients(problem, federation, away.run)
-            history[-1] |= mean_row(scores)
+            accuracies = score_clients(problem, federation, away.run)
+            history[-1] |= mean_row(accuracies)
         log.info("Round %d of %d: %d clients.", number, rounds, len(summary.participants))
-    return federation, history, scores
+    return federation, history, accuracies
 
 
 @dataclass(frozen=True)
@@ -192,22 +191,22 @@ def _shared_sizes(problem: Problem, number: int) -> dict[str, tuple[int, torch.d
 
 def _report(
     settings: RunSettings, problem: Problem, federation: Federation, history: list[Row],
-    scores: ClientScores, net: Exchange,
+    accuracies: ClientAccuracies, net: Exchange,
 ) -> None:  # fmt: skip
     """Write the tables, the numbers, the traffic, and the shared network."""
     folder = settings.report
     sizes = problem.sizes
-    rows = zip(range(len(sizes)), sizes, scores.own.tolist(), strict=True)
-    numbers = {
-        "method": settings.method,
+    methods = {settings.method: accuracies}
+    facts = {"client": range(len(sizes)), "train": sizes}
+    run = {
         "seed": settings.seed,
         "rounds": federation.round,
         "clients": sum(size > 0 for size in sizes),
-        **{f"{name}-mean": value for name, value in mean_row(scores).items()},
         "faults": net.faults,
     }
+    told = metrics({settings.method: (accuracies, sent_bytes(history))}, run)
     write_text(folder / "rounds.csv", rounds_csv(history))
-    write_text(folder / "per_client.csv", csv_text(["client", "train", LOCAL_TEST], rows))
-    write_text(folder / "metrics.json", json.dumps(numbers, indent=2) + "\n")
+    write_text(folder / "per_client.csv", clients_csv(facts, methods))
+    write_text(folder / "metrics.json", json_text(told))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})

@@ -20,7 +20,7 @@ from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
 from pfl.flower.messages.moments import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
 from pfl.privacy.secure_aggregation import server
-from pfl.privacy.secure_aggregation.messages import Advert, Letters, Masked, Shares
+from pfl.privacy.secure_aggregation.messages import Advert, Letters, Masked, Shares, Upload
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 
 Sent = TypeVar("Sent", Advert, Letters, Shares)
@@ -28,19 +28,20 @@ Sent = TypeVar("Sent", Advert, Letters, Shares)
 
 def secure_total(
     net: Exchange, nodes: Mapping[int, int], zero: Moments, neighbors: int | None
-) -> tuple[Moments, list[int]]:
+) -> tuple[Moments, list[int], int]:
     """The sum of the moments of the clients that stay until theirs arrived, and who they are.
 
-    ``nodes`` are by client; each client masks with so many ``neighbors``, or with enough.
+    ``nodes`` are by client; each client masks with so many ``neighbors``, or with enough. The last
+    is how many bytes all clients sent, as in the pipeline's secure sum.
 
     Raises:
         InputError: too few clients remain, or one failed and the run is to stop then.
     """
     rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-    requests = dict.fromkeys(nodes.values(), RecordDict())
-    adverts = _ask(net, requests, ADVERTISE, Advert)
+    requests, upload = dict.fromkeys(nodes.values(), RecordDict()), Upload()
+    adverts = upload.count(_ask(net, requests, ADVERTISE, Advert))
     introduced, introductions = server.introduce(adverts, neighbors, rng)
-    shared = _ask(net, _to(nodes, introductions), SHARE, Letters)
+    shared = upload.count(_ask(net, _to(nodes, introductions), SHARE, Letters))
     delivered, letters = server.deliver(introduced, shared)
     length = len(to_vector(zero))
 
@@ -48,11 +49,11 @@ def secure_total(
         return Masked(net.names[node], _vector(content, length))
 
     uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
-    collected, questions = server.collect(delivered, uploads)
-    answers = _ask(net, _to(nodes, questions), REVEAL, Shares)
+    collected, questions = server.collect(delivered, upload.count(uploads))
+    answers = upload.count(_ask(net, _to(nodes, questions), REVEAL, Shares))
     total = from_vector(server.finish(collected, answers), zero)
     check_range(total)
-    return total, sorted(collected.present)
+    return total, sorted(collected.present), upload.bytes
 
 
 def _to(nodes: Mapping[int, int], messages: Mapping[int, object]) -> dict[int, RecordDict]:

@@ -4,7 +4,9 @@ In order: `Advert`, `Introduction`, `Letters` (to the server, and on to their re
 `Question`, `Shares`. Whatever carries them, none has to be kept from the server, which relays all.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,26 @@ class Shares:
     client: int
     seed_shares: dict[int, bytes]
     key_shares: dict[int, bytes]
+
+
+ToServer = TypeVar("ToServer", Advert, Letters, Masked, Shares)
+
+
+@dataclass
+class Upload:
+    """Adds up what all clients send in a sum.
+
+    Attributes:
+        bytes: of keys, letters, numbers and shares; not of what a wire puts around them.
+    """
+
+    bytes: int = 0
+
+    def count(self, messages: Iterable[ToServer]) -> Iterator[ToServer]:
+        """The same messages, counted as they pass."""
+        for message in messages:
+            for part in vars(message).values():
+                if isinstance(part, bytes | dict):
+                    parts = [part] if isinstance(part, bytes) else part.values()
+                    self.bytes += sum(map(len, parts))
+            yield message

@@ -8,7 +8,7 @@ from jaxtyping import UInt64
 
 from pfl.privacy.secure_aggregation import client, server
 from pfl.privacy.secure_aggregation.keys import Entropy
-from pfl.privacy.secure_aggregation.messages import Masked
+from pfl.privacy.secure_aggregation.messages import Masked, Upload
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -31,24 +31,27 @@ def secure_sum(
     entropy: Entropy,
     neighbors: int | None = None,
     lost: Lost = EVERYBODY_STAYS,
-) -> UInt64[np.ndarray, " n"]:
+) -> tuple[UInt64[np.ndarray, " n"], int]:
     """Σ of the vectors of the clients that stay until they have sent theirs, modulo 2⁶⁴.
 
-    Vectors are asked for one at a time, so that K of them need not fit into memory. The result does
-    not depend on ``entropy``, the source of all keys, seeds and shares, and of who is whose
+    Vectors are asked for one at a time, so that K of them need not fit into memory. Beside it the
+    bytes that all clients sent, see :class:`pfl.privacy.secure_aggregation.messages.Upload`.
+    Neither depends on ``entropy``, the source of all keys, seeds and shares, and of who is whose
     neighbor; for their number see :func:`pfl.privacy.secure_aggregation.neighbors.draw`.
 
     Raises:
         InputError: too few clients remain.
     """
     secrets = {u: client.draw_secrets(u, entropy) for u in clients}
+    upload = Upload()
     rng = np.random.default_rng(int.from_bytes(entropy(32)))
     introduced, introductions = server.introduce(
-        map(client.advertise, secrets.values()), neighbors, rng
+        upload.count(map(client.advertise, secrets.values())), neighbors, rng
     )
     here = [u for u in secrets if u not in lost.before_sharing]
     sharing = {u: client.share(secrets[u], introductions[u], entropy) for u in here}
-    delivered, letters = server.deliver(introduced, (sent for _, sent in sharing.values()))
+    shared = upload.count(sent for _, sent in sharing.values())
+    delivered, letters = server.deliver(introduced, shared)
     here = [u for u in here if u not in lost.before_masking]
     waiting: dict[int, client.Waiting] = {}
 
@@ -56,7 +59,7 @@ def secure_sum(
         waiting[u], sent = client.mask(sharing[u][0], letters[u], vector_of(u))
         return sent
 
-    collected, questions = server.collect(delivered, map(masked, here))
+    collected, questions = server.collect(delivered, upload.count(map(masked, here)))
     here = [u for u in here if u not in lost.before_answering]
     answers = (client.reveal(waiting[u], questions[u])[1] for u in here)
-    return server.finish(collected, answers)
+    return server.finish(collected, upload.count(answers)), upload.bytes

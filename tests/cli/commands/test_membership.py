@@ -33,9 +33,8 @@ def folder(tmp_path):
 def fresh(folder, *left, beta="auto"):
     """What the stage makes without these clients."""
     out = folder / "fresh.h5"
-    aggregate(
-        folder / "uploads.h5", out, folder / "members.h5", beta, list(left), False, "auto", *EXACT
-    )
+    given = out, folder / "members.h5", folder / "upload.json", beta, list(left), False, "auto"
+    aggregate(folder / "uploads.h5", *given, *EXACT)
     return out
 
 

@@ -122,7 +122,7 @@ def test_the_command_tells_classes_and_writes_all_scores(tiny, folder, tmp_path)
     truth = [index.classes[index.label[int(row["image"].split("/")[-1][:-4])]] for row in found]
     hits = np.mean([row["class"] == name for row, name in zip(found, truth, strict=True)])
     with (tiny / "reports" / "fedhip" / "per_client.csv").open() as stream:
-        reported = list(csv.DictReader(stream))[CLIENT]["personalized"]
+        reported = list(csv.DictReader(stream))[CLIENT]["local-test:personalized"]
     assert hits == pytest.approx(float(reported), abs=1e-6)
     assert found[0]["class"] in pfl(*words).output
 

@@ -9,17 +9,24 @@ from pfl.errors import InputError
 from tests.tiny import pfl, told
 from tests.workspace import change, command
 
-HEAD = {"mean": 0.5, "weighted": 0.5, "std": 0.1, "worst-decile": 0.2, "global-test": 0.4}
+TESTS = {
+    "local-test": {"mean": 0.5, "weighted": 0.5, "std": 0.1, "worst-decile": 0.2},
+    "global-test": {"mean": 0.4},
+    "new-test": {"mean-score": 0.6},
+    "external-test": None,
+}
 
 
 def run(personalized, clients, comparison=None, **files):
     """A reader of a run with these accuracies of the personalized heads."""
-    metrics = {"local": HEAD, "global": HEAD, "personalized": HEAD | {"mean": personalized}}
+    metrics = dict.fromkeys((f"fedhip:{head}" for head in ("local", "global")), TESTS)
+    local = TESTS["local-test"] | {"mean": personalized}
+    metrics["fedhip:personalized"] = TESTS | {"local-test": local}
     lines = [f"{k},{value}" for k, value in clients.items()]
     held = {
         "params.yaml": "aggregate: {beta: 1.0}\ncompare: {methods: [a, b]}",
         "reports/fedhip/metrics.json": json.dumps(metrics),
-        "reports/fedhip/per_client.csv": "client,personalized\n" + "\n".join(lines),
+        "reports/fedhip/per_client.csv": "client,local-test:personalized\n" + "\n".join(lines),
     } | {name.replace("__", "."): text for name, text in files.items()}
     if comparison is not None:
         held["reports/comparison/comparison.json"] = json.dumps(comparison)
@@ -37,8 +44,10 @@ def test_accuracies_stand_side_by_side_and_clients_are_ordered_by_their_change()
     second = run(0.75, {0: 0.6, 1: 0.9, 2: 0.1, 3: 0.5, 4: 0.9})
     found = differences(first, second, 5)
     rows = {(row["model"], row["measure"]): row["difference"] for row in found["accuracy"]}
-    assert rows["fedhip:personalized", "mean"] == 0.25
-    assert rows["fedhip:local", "mean"] == 0.0
+    assert rows["fedhip:personalized", "local-test"] == 0.25
+    assert {rows["fedhip:local", name] for name in ("local-test", "new-test")} == {0.0}
+    assert rows["fedhip:local", "local-test:weighted"] == 0.0
+    assert not any("external" in measure for _, measure in rows)
     assert [row["client"] for row in found["gained-most"]] == [1, 0]
     assert [row["client"] for row in found["lost-most"]] == [2]
     assert found["clients"] == {"compared": 4, "gained": 2, "lost": 1, "unchanged": 1}
@@ -55,11 +64,12 @@ def test_the_other_way_round_every_difference_has_the_other_sign():
 
 def test_trained_methods_of_both_runs_are_compared():
     method = {"local-test": {"mean": 0.5}, "global-test": {"mean": None}}
+    more = method | {"new-test": {"mean": 0.5}}
     first = run(0.5, {}, {"fedavg": method, "local": method})
-    second = run(0.5, {}, {"fedavg": method, "fedhip:local": method})
+    second = run(0.5, {}, {"fedavg": more, "fedhip:local": method})
     rows = [row for row in differences(first, second, 5)["accuracy"] if row["model"] == "fedavg"]
     assert [(row["measure"], row["difference"]) for row in rows] == [
-        ("local-test", 0.0), ("global-test", None), ("new-test", None),
+        ("local-test", 0.0), ("new-test", None),
     ]  # fmt: skip
 
 
@@ -143,8 +153,8 @@ def test_revisions_and_experiments_are_compared(finished, tmp_path):
             {"parameter": "personalize.family", "first": families[0], "second": families[1]}
         ]
         rows = {(r["model"], r["measure"]): r for r in found["accuracy"]}
-        assert rows["fedhip:local", "mean"]["difference"] == 0
-        assert rows["fedhip:personalized", "mean"]["difference"] != 0
+        assert rows["fedhip:local", "local-test"]["difference"] == 0
+        assert rows["fedhip:personalized", "local-test"]["difference"] != 0
         assert rows["fedavg", "global-test"]["difference"] == 0
     done = pfl("compare", "nothing", "--project", project)
     assert "`dvc exp show`" in told(done)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pfl.cli.sweep.experiments import Experiment, experiment
 from pfl.cli.sweep.page import write_sweep
-from pfl.cli.sweep.series import sweep, sweep_csv, varying
+from pfl.cli.sweep.series import gather_sweep, sweep_csv, varying
 from pfl.errors import InputError
 from pfl.report.page import Page, Section, render
 
@@ -41,13 +41,13 @@ def test_every_experiment_counts_once_at_its_value(pairs):
     found = [made(value, share, seed) for seed, (value, share) in enumerate(pairs)]
     if len({value for value, _ in pairs}) == 1:
         with pytest.raises(InputError, match=r"do not differ in 'personalize\.alpha'"):
-            sweep(found, "personalize.alpha")
+            gather_sweep(found, "personalize.alpha")
         return
-    points = next(iter(sweep(found, "personalize.alpha").series.values()))
+    points = next(iter(gather_sweep(found, "personalize.alpha").series.values()))
     assert sum(p.experiments for p in points) == len(pairs)
     for p in points:
         group = [m.metrics for m in found if m.parameters["personalize.alpha"] == p.value]
-        name = next(iter(sweep(found, "personalize.alpha").series))
+        name = next(iter(gather_sweep(found, "personalize.alpha").series))
         mean = statistics.fmean(one[name] for one in group)
         assert p.low <= p.high
         assert p.mean == pytest.approx(mean)
@@ -62,22 +62,25 @@ def test_external_tests_are_metrics_too():
 
 def test_methods_that_the_parameter_does_not_touch_are_left_out():
     found = [made(1.0, 0.5), made(10.0, 0.6)]
-    assert list(sweep(found, "personalize.alpha").series) == ["fedhip.local"]
+    assert list(gather_sweep(found, "personalize.alpha").series) == ["fedhip.local"]
     touched = [made(1.0, 0.5), made(10.0, 0.6, trained=0.7)]
-    assert list(sweep(touched, "personalize.alpha").series) == ["fedhip.local", "trained.fedavg"]
+    assert list(gather_sweep(touched, "personalize.alpha").series) == [
+        "fedhip.local",
+        "trained.fedavg",
+    ]
 
 
 def test_other_parameters_that_differ_are_told():
     found = [made(1.0, 0.5), made(10.0, 0.6, seed=3)]
     assert varying(found) == ["personalize.alpha", "partition.seed"]
-    assert sweep(found, "personalize.alpha").others == ["partition.seed"]
+    assert gather_sweep(found, "personalize.alpha").others == ["partition.seed"]
     with pytest.raises(InputError, match=r"in personalize\.alpha, partition\.seed: name one"):
-        sweep(found, "personalize.beta")
+        gather_sweep(found, "personalize.beta")
 
 
 @pytest.mark.parametrize("kinds", [(1.0, 10.0, 100.0, "auto"), ("iid", "dirichlet"), (1.0, "auto")])
 def test_files_of_a_sweep(tmp_path, kinds):
-    found = sweep([made(v, 0.5 + i / 10) for i, v in enumerate(kinds)], "personalize.alpha")
+    found = gather_sweep([made(v, 0.5 + i / 10) for i, v in enumerate(kinds)], "personalize.alpha")
     write_sweep(found, tmp_path, tmp_path / "no report.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sweep.csv", "sweep.png", "sweep.svg"]
     rows = list(csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines()))
@@ -106,7 +109,7 @@ def test_the_report_gets_the_sweep_as_its_last_section_but_one(tmp_path):
     report = tmp_path / "report.html"
     report.write_text(render(Page("title", "subtitle", [], sections, "footer")))
     before = report.read_bytes()
-    found = sweep([made(1.0, 0.5), made(10.0, 0.6)], "personalize.alpha")
+    found = gather_sweep([made(1.0, 0.5), made(10.0, 0.6)], "personalize.alpha")
     write_sweep(found, tmp_path / "sweep", report)
     page = Ids()
     page.feed((tmp_path / "sweep" / "index.html").read_text())

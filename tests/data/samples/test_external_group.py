@@ -141,12 +141,13 @@ def closed_form(folder, data):
     data = {**data, "features": folder / "features.h5"}
     given = {"server": folder / "server.h5", "members": folder / "members.h5"}
     gram(**data, **seen, out=folder / "uploads.h5")
-    aggregate(folder / "uploads.h5", *given.values(), "auto", [], False, "auto", *EXACT)
+    upload = folder / "upload.json"
+    aggregate(folder / "uploads.h5", *given.values(), upload, "auto", [], False, "auto", *EXACT)
     personalize(
         **data, **given, **seen, out=folder / "heads.h5", family=Family.AUTO, alpha="auto",
         beta="auto", rho="auto", criterion=Criterion.MARGIN,
     )  # fmt: skip
-    report = {"heads": folder / "heads.h5", "report": folder / "fedhip"}
+    report = {"heads": folder / "heads.h5", "upload": upload, "report": folder / "fedhip"}
     evaluate(**data, server=given["server"], **report, **seen)
 
 
@@ -178,6 +179,9 @@ def finished(tmp_path_factory):
     moved = (index.label + (index.group == GROUPS.index("c"))) % CLASSES
     other = replace(index, label=moved.astype(np.int32))
     return run_all(folder / "one", index), run_all(folder / "other", other)
+
+
+TRAINED = {"train": "local", "heads": "heads:local"}  # folder and name of a trained method
 
 
 def told(folder, method):
@@ -244,28 +248,28 @@ def test_external_accuracies_are_those_of_a_plain_loop(finished):
             scores = np.stack([rows[mask] @ head for head in own])
             right = lambda s, label=index.label[mask]: (s.argmax(1) == label).mean()  # noqa: E731
             votes = sum(np.eye(CLASSES)[one.argmax(1)] for one in scores)
-            expected = {
+            whole = {
                 "mean-score": right(scores.sum(0)),
                 "vote": right(votes),
                 "weight-average": right(np.tensordot(held.train.sizes, scores, 1)),
             }
             each = [right(one) for one in scores]
             if test == "external-test":
-                expected["client-mean"] = np.mean(each)
+                whole["mean"] = np.mean(each)
                 column = [float(line[f"external-test:{name}"]) for line in lines]
             else:
                 column = [float(line[f"global-test:{name}"]) for line in lines]
             assert column == pytest.approx(each, abs=1e-6)
-            assert metrics[name][test] == pytest.approx(expected, abs=1e-6)
+            made = metrics[f"fedhip:{name}"][test]
+            assert {kind: made[kind] for kind in whole} == pytest.approx(whole, abs=1e-6)
 
 
 def test_trained_methods_tell_each_clients_external_test(finished):
-    for method in ("train", "heads"):
-        lines = list(csv.DictReader((finished[0] / method / "per_client.csv").open()))
+    for folder, method in TRAINED.items():
+        lines = list(csv.DictReader((finished[0] / folder / "per_client.csv").open()))
         mean = np.mean([float(line["external-test"]) for line in lines])
-        assert told(finished[0], method)["external-test"]["client-mean"] == pytest.approx(
-            mean, abs=1e-6
-        )
+        made = told(finished[0], folder)[method]["external-test"]
+        assert made["mean"] == pytest.approx(mean, abs=1e-6)
 
 
 def test_without_a_group_there_is_no_trace_of_it(tmp_path):
@@ -275,9 +279,10 @@ def test_without_a_group_there_is_no_trace_of_it(tmp_path):
     }
     with h5py.File(folder / "clients.h5") as file:
         assert "external-group" not in file.attrs
-    assert all(told(folder, "fedhip")[head]["external-test"] is None for head in HEADS)
-    for method in ("train", "heads"):
-        assert told(folder, method)["external-test"] is None
+    metrics = told(folder, "fedhip")
+    assert all(metrics[f"fedhip:{head}"]["external-test"] is None for head in HEADS)
+    for part, method in TRAINED.items():
+        assert told(folder, part)[method]["external-test"] is None
     for method in ("fedhip", "train", "heads"):
         assert "external" not in (folder / method / "per_client.csv").read_text().splitlines()[0]
     assert json.loads((folder / "fedhip" / "summary.json").read_text()).keys() == {"fedhip"}

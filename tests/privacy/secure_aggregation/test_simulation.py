@@ -19,7 +19,7 @@ def losses(draw, clients):
 def summed(clients, neighbors, lost, seed=0):
     vectors = random_vectors(clients, 4)
     entropy = np.random.default_rng(seed).bytes
-    return secure_sum(range(clients), lambda u: vectors[u], entropy, neighbors, lost)
+    return secure_sum(range(clients), lambda u: vectors[u], entropy, neighbors, lost)[0]
 
 
 def plain(clients, lost):
@@ -82,5 +82,15 @@ def test_numbers_may_have_gaps():
     """Of clients that are left out, say."""
     vectors = random_vectors(9, 4)
     some = [8, 0, 5, 2]
-    total = secure_sum(some, lambda u: vectors[u], np.random.default_rng(0).bytes)
+    total, _ = secure_sum(some, lambda u: vectors[u], np.random.default_rng(0).bytes)
     np.testing.assert_array_equal(total, sum(vectors[u] for u in some))
+
+
+@pytest.mark.parametrize(("clients", "neighbors", "each"), [(3, None, 2), (7, 4, 4)])
+def test_what_is_sent_are_keys_letters_numbers_and_shares(clients, neighbors, each):
+    """Two keys; for each neighbor a letter of nonce, two shares, tag, and a share; the vector."""
+    vectors = random_vectors(clients, 5)
+    entropy = np.random.default_rng(0).bytes
+    _, size = secure_sum(range(clients), lambda u: vectors[u], entropy, neighbors)
+    letter, share = 12 + 2 * 33 + 16, 33
+    assert size == clients * (2 * 32 + each * (letter + share) + 8 * 5)

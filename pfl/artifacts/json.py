@@ -1,11 +1,16 @@
-"""Numbers from the JSON files of reports, checked on the way."""
+"""The JSON files of reports: written in one way, and numbers from them, checked on the way."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pfl.errors import InputError
+
+
+def json_text(values: Mapping[str, object]) -> str:
+    """The text of a report's file; values that JSON has not, as NaN, are refused."""
+    return json.dumps(values, indent=2, allow_nan=False) + "\n"
 
 
 def load_report(path: Path) -> dict[str, Any]:
