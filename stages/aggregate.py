@@ -1,7 +1,6 @@
 """Phase 2 on the server: add what the clients sent and solve for the global head, once."""
 
 import logging
-import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.privacy.secure_aggregation.simulation import secure_sum
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
-from stages._run import LARGEST_SEED, number_or_auto, run
+from stages._run import LARGEST_SEED, number_or_auto, run, whole_or_auto
 
 log = logging.getLogger("pfl")
 
@@ -62,7 +61,7 @@ def aggregate(
 ) -> None:
     """Add the integer moments of all clients but those left out and solve for the global head G."""
     ridge = number_or_auto(beta, "--beta")
-    degree = number_or_auto(neighbors, "--neighbors")
+    degree = whole_or_auto(neighbors, "--neighbors")
     promised = number_or_auto(privacy_epsilon, "--privacy.epsilon", word="none")
     noise, facts = _noise(privacy_seed), dict[str, Attribute]()
     with open_uploads(uploads) as sent:
@@ -70,8 +69,7 @@ def aggregate(
         member = without(leave_out, sent.clients)
         clients = np.flatnonzero(member).tolist()
         if secure:
-            neighbors_each = None if degree is None else math.ceil(degree)
-            summed, size = _secure_total(sent, clients, neighbors_each)
+            summed, size = _secure_total(sent, clients, degree)
         else:
             summed, size = _plain_total(sent, clients)
     if privacy is not None:

@@ -18,7 +18,7 @@ from pfl.errors import InputError
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.selection.candidates import HeadSettings
 from pfl.fedhip.selection.criteria import Criterion
-from pfl.runtime.values import number_or_auto
+from pfl.runtime.values import Range, checked, number_or_auto
 
 Section = Mapping[str, Any]
 FEDHIP = "fedhip"
@@ -146,3 +146,14 @@ def check_plain_sums(sections: Section) -> None:
             "aggregate.privacy.epsilon is set, but runs over sites cannot make private sums yet: "
             "set it to none, if exact sums may be sent back to all clients."
         )
+
+
+def left_out_clients(section: Section) -> frozenset[int]:
+    """Which clients take no part, by ``section`` aggregate: a list, or the only one's number.
+
+    Raises:
+        InputError: it is something else.
+    """
+    value = section.get("leave-out", [])
+    clients = value if isinstance(value, list) else [value]
+    return frozenset(checked("aggregate.leave-out", client, int, Range(0)) for client in clients)

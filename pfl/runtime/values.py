@@ -115,7 +115,11 @@ def whole_or_auto(value: object, parameter: str) -> int | None:
     Raises:
         InputError: it is neither.
     """
-    number = number_or_auto(value, parameter)
+    try:
+        number = number_or_auto(value, parameter)
+    except InputError:
+        number = math.nan
     if number is None or number.is_integer():
         return None if number is None else int(number)
-    raise InputError(f"{parameter} is {value}: it must be auto or a whole number above 0.")
+    shown = f"'{value}'" if isinstance(value, str) else value
+    raise InputError(f"{parameter} is {shown}: it must be auto or a whole number above 0.")

@@ -1,6 +1,7 @@
 """Image folders as users and attackers leave them: each works as expected or is refused by name.
 
-The table says what becomes of each. What pixels decoding gives, ``tests/test_images.py`` checks.
+The table says what becomes of each. What pixels decoding gives is in
+``tests/data/images/test_images.py``.
 """
 
 import io

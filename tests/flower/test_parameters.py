@@ -12,6 +12,7 @@ from pfl.errors import InputError
 from pfl.flower.parameters import (
     check_plain_sums,
     head_settings,
+    left_out_clients,
     read_json,
     read_parameters,
     run_settings,
@@ -106,3 +107,22 @@ def test_numbers_keep_every_bit_on_their_way_to_clients():
     assert read_json(to_json(values)) == values
     assert json.loads(to_json({"x": 1})) == {"x": 1}
     assert number_or_auto(2, "aggregate.beta") == 2.0
+
+
+@pytest.mark.parametrize(
+    ("section", "clients"),
+    [
+        ({}, set()),
+        ({"leave-out": [0, 3]}, {0, 3}),
+        ({"leave-out": 0}, {0}),
+        ({"leave-out": 7}, {7}),
+    ],
+)
+def test_who_is_left_out_as_in_the_pipeline(section, clients):
+    assert left_out_clients(section) == clients
+
+
+@pytest.mark.parametrize("value", ["3", [True], [-1], None, [1.5]])
+def test_other_things_are_no_clients(value):
+    with pytest.raises(InputError, match=r"^aggregate\.leave-out is "):
+        left_out_clients({"leave-out": value})

@@ -1,6 +1,6 @@
 """Runs at the same time: in one checkout, and in two that share DVC's cache.
 
-Two experiments at once are in tests/test_experiments.py.
+Two experiments at once are in tests/cli/sweep/test_experiments.py.
 """
 
 import hashlib

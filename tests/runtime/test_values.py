@@ -74,3 +74,5 @@ def test_whole_or_auto():
     assert (whole_or_auto("auto", "a.b"), whole_or_auto("12", "a.b")) == (None, 12)
     with pytest.raises(InputError, match=r"a\.b is 1\.5: it must be auto or a whole number"):
         whole_or_auto(1.5, "a.b")
+    with pytest.raises(InputError, match=r"a\.b is 'big': it must be auto or a whole number"):
+        whole_or_auto("big", "a.b")

@@ -32,6 +32,13 @@ def run(folder, clients, beta="auto", leave_out=(), secure=True, neighbors="auto
     return out.read_bytes()
 
 
+def test_half_a_neighbor_is_refused(tmp_path):
+    with pytest.raises(
+        typer.BadParameter, match=r"--neighbors is '?2\.5'?: it must be auto or a whole"
+    ):
+        run(tmp_path, 8, neighbors="2.5")
+
+
 @pytest.mark.parametrize("beta", ["auto", "1.0"])
 @pytest.mark.parametrize(("clients", "neighbors"), [(3, "auto"), (8, "auto"), (12, "4")])
 def test_the_secure_sum_is_the_plain_one_to_the_byte(tmp_path, clients, neighbors, beta):

@@ -4,7 +4,6 @@ Phase 2 of arXiv 2508.04470. One round: moments up, sums down, metrics back.
 """
 
 from collections.abc import Iterable, Mapping
-from math import ceil
 
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
@@ -16,13 +15,19 @@ from pfl.flower.client.fedhip import SENT, ServerAnswer, answer_record, zero_of
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import FEATURES, HEADS, MOMENTS
 from pfl.flower.messages.moments import moments_of
-from pfl.flower.parameters import RunSettings, Section, check_plain_sums, head_settings
+from pfl.flower.parameters import (
+    RunSettings,
+    Section,
+    check_plain_sums,
+    head_settings,
+    left_out_clients,
+)
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
 from pfl.flower.server.ledger import Ledger, keep_classes, kept_classes, open_ledger
 from pfl.flower.server.report import Counts, parse_counts, write_report
 from pfl.flower.server.secure import secure_total
-from pfl.runtime.values import number_or_auto
+from pfl.runtime.values import number_or_auto, whole_or_auto
 
 
 def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
@@ -35,6 +40,7 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     check_plain_sums(sections)
     head_settings(section)  # Found out now if no client could use it.
     beta = number_or_auto(phase2.get("beta"), "aggregate.beta")
+    left_out = left_out_clients(phase2)
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
     if settings.state is not None:
@@ -42,7 +48,6 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     hellos = _greet(net, nodes, settings.fingerprint)
     if settings.state is not None:
         keep_classes(settings.state, net.classes)
-    left_out = frozenset(phase2.get("leave-out") or ())
     if phase2.get("secure"):
         _check_secure(settings)
         ledger = _secure(net, _stay(hellos, left_out), phase2)
@@ -86,10 +91,9 @@ def _check_secure(settings: RunSettings) -> None:
 
 def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Ledger:
     """The sum of those that have greeted, of which the server sees the total alone."""
-    neighbors = number_or_auto(section.get("neighbors"), "aggregate.neighbors")
+    degree = whole_or_auto(section.get("neighbors"), "aggregate.neighbors")
     nodes = {hello.client: node for node, hello in hellos.items()}
     zero = zero_of(first_of(hellos).recipe, len(net.classes))
-    degree = None if neighbors is None else ceil(neighbors)
     total, present, size = secure_total(net, nodes, zero, degree)
     return Ledger(total, None, set(present), size)
 

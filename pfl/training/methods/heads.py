@@ -15,7 +15,7 @@ from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
 from pfl.runtime.values import Precision, checked
 from pfl.training.algorithm import Algorithm
-from pfl.training.methods.registry import make_algorithm
+from pfl.training.methods.registry import METHODS, make_algorithm
 from pfl.training.networks import build_head
 from pfl.training.problem import LocalProblem, local_problem
 from pfl.training.settings import FROM_0, Training
@@ -53,6 +53,8 @@ def head_settings(name: str, values: Mapping[str, Any]) -> HeadSettings:
             f"Section heads.{name} of the parameters must hold {', '.join(KEYS)}, and nothing else."
         )
     method, hidden, rate, settings = (values[key] for key in KEYS)
+    if method not in tuple(METHODS):
+        raise InputError(f"heads.{name}.method is {method}: choose from {', '.join(METHODS)}.")
     checked(f"heads.{name}.hidden", hidden, int, FROM_0)
     if not isinstance(settings, Mapping):
         raise InputError(f"heads.{name}.settings is {settings}: write names with values, or {{}}.")

@@ -107,7 +107,8 @@ def test_the_parameters_heads_can_be_trained(name):
         ({"learning-rate": "fast"}, r"heads\.mine\.learning-rate is fast"),
         ({"settings": 3}, r"heads\.mine\.settings is 3"),
         ({"depth": 3}, r"heads\.mine of the parameters must hold method, hidden"),
-        ({"method": "fedsgd"}, "no method 'fedsgd'"),
+        ({"method": "fedsgd"}, r"heads\.mine\.method is fedsgd: choose from cd2-pfed"),
+        ({"method": []}, r"heads\.mine\.method is \[\]: choose from cd2-pfed"),
         ({"method": "fedprox"}, r"heads\.mine\.settings of the parameters lacks mu"),
     ],
 )
