@@ -105,8 +105,8 @@ def test_divergence_keeps_the_last_good_state(tmp_path):
     of = problem()
     original = of.algorithm.train
 
-    def spoiled(model, data, context, generator):
-        terms = original(model, data, context, generator)
+    def spoiled(model, context):
+        terms = original(model, context)
         return terms if context.round < 3 else {"loss": float("nan")}
 
     broken = replace(of, algorithm=replace(of.algorithm, train=spoiled))

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext
 from pfl.training.settings import FROM_0, FROM_1
@@ -21,23 +20,24 @@ From0To1 = Annotated[float, Range(0, 1)]
 AtLeast1 = Annotated[int, FROM_1]
 
 
-def constant(name: str, split: Split, training: LocalTraining = train) -> Algorithm:
+def constant(
+    name: str,
+    split: Split,
+    training: LocalTraining = train,
+    personalize: LocalTraining | None = None,
+) -> Algorithm:
     """A method whose split is the same in every round."""
-    return Algorithm(name, lambda number, rounds: split, training)
+    return Algorithm(name, lambda number, rounds: split, training, personalize)
 
 
 def train_part(
-    model: nn.Module,
-    data: ClientData,
-    context: RoundContext,
-    generator: torch.Generator,
-    moving: Callable[[str], bool],
+    model: nn.Module, context: RoundContext, moving: Callable[[str], bool]
 ) -> dict[str, float]:
     """Train the parameters whose names are ``moving``; for the others no gradient is computed."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(moving(name))
     chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return descend(model, chosen, data, context, generator, cross_entropy)
+    return descend(model, chosen, context, cross_entropy)
 
 
 def proximal(anchors: Iterable[Tensor], weight: float) -> Loss:
@@ -59,9 +59,7 @@ def attracted(anchors: Sequence[Tensor], weight: float) -> Loss:
     return loss
 
 
-def recall(
-    model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-) -> dict[str, float]:
+def recall(model: nn.Module, context: RoundContext) -> dict[str, float]:
     """Use the model in the client's memory, if it has one yet."""
     model.load_state_dict(context.memory or model.state_dict())
     return {}
@@ -70,10 +68,7 @@ def recall(
 def fine_tuning(epochs: int, learning_rate: float) -> LocalTraining:
     """Plain training of the whole model at a learning rate of its own, the same in every round."""
 
-    def tune(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
-        own = replace(context, epochs=epochs, learning_rate=learning_rate)
-        return train(model, data, own, generator)
+    def tune(model: nn.Module, context: RoundContext) -> dict[str, float]:
+        return train(model, replace(context, epochs=epochs, learning_rate=learning_rate))
 
     return tune
