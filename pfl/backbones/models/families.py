@@ -58,20 +58,18 @@ def load_backbone(
     return family(name, weights, image_size, feature_range)
 
 
-def _timm(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _timm(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     config = _timm_config(name)
     tagged = f"{config['architecture']}.{config['tag']}" if config["tag"] else name
     places, advice = _timm_places(name, config)
     path = find_weights(name, weights, places, advice)
     digest = _digest(name, path, tuple(Path(url).name for url in (config["url"],) if url))
-    size = {"img_size": image_size} if image_size and config["fixed_input_size"] else {}
+    size = {"img_size": side} if side and config["fixed_input_size"] else {}
     model = _filled(name, config, path, size)
     model.reset_classifier(0)
     settings = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
-    transform = configured(settings, image_size)
-    return frozen(name, model, transform, digest, f"timm {tagged}", feature_range)
+    transform = configured(settings, side)
+    return frozen(name, model, transform, digest, f"timm {tagged}", bound)
 
 
 def _timm_config(name: str) -> dict[str, Any]:
@@ -168,9 +166,7 @@ def _misfit(name: str, path: Path, reason: str, more: str = "") -> InputError:
     )
 
 
-def _mobilenet(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _mobilenet(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """MobileNetV2 of torchvision; its second official file wants another resize than the first."""
     releases = tuple(MobileNet_V2_Weights)
     first = MobileNet_V2_Weights.IMAGENET1K_V1
@@ -194,15 +190,11 @@ def _mobilenet(
         "mean": preset.mean,
         "std": preset.std,
     }
-    transform = configured(config, image_size)
-    return frozen(
-        name, model, transform, digest, f"torchvision {name} {release.name}", feature_range
-    )
+    transform = configured(config, side)
+    return frozen(name, model, transform, digest, f"torchvision {name} {release.name}", bound)
 
 
-def _random_tiny(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _random_tiny(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """Two convolutions with fixed random weights and m = 16, for fast tests only."""
     del weights  # It has none.
     log.warning("Backbone '%s' is random: for tests only, its accuracies mean nothing.", name)
@@ -218,8 +210,8 @@ def _random_tiny(
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
         digest.update(parameter.detach().numpy().tobytes())
-    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
-    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", feature_range)
+    transform = squares(PIXELS_SIZE, HALF, HALF, side)
+    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", bound)
 
 
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {
