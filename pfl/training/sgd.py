@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from pfl.training.algorithm import RoundContext
 
 Terms = dict[str, Float[Tensor, ""]]
-# (model, inputs, labels) -> the loss to be minimized, and terms to be reported.
-Loss = Callable[[nn.Module, Tensor, Tensor], tuple[Float[Tensor, ""], Terms]]
+Value = tuple[Float[Tensor, ""], Terms]  # the loss to be minimized, and terms to be reported
+Loss = Callable[[nn.Module, Tensor, Tensor], Value]  # of the model, inputs and labels
 
 
 def cross_entropy(
     model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-) -> tuple[Float[Tensor, ""], Terms]:
+) -> Value:
     """CE(g(x), y), batch mean; reported with the accuracy on the batch."""
     logits = model(inputs)
     loss = F.cross_entropy(logits, label)

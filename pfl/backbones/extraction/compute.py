@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 from pfl.backbones.models.backbone import Backbone
 from pfl.data.features.fixed_point import Quantized, quantize
 from pfl.data.images.images import Images
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.process import end_with_parent, keep_memory
 
 PREFETCH = 2  # batches per worker
@@ -121,7 +121,7 @@ def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
         if not str(error).startswith("DataLoader worker (pid"):  # an error inside a worker
             raise
         raise InputError(
-            f"A worker process was killed ({' '.join(str(error).split())}), most likely because "
+            f"A worker process was killed ({one_line(error)}), most likely because "
             "memory ran out: set a smaller extract.batch-size, or close other programs, and run "
             "again; finished work is kept."
         ) from None

@@ -28,7 +28,7 @@ from pfl.backbones.models.weights import (
     read_state,
     torch_hub,
 )
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ def _filled(name: str, config: Mapping[str, Any], path: Path, size: Mapping[str,
                 **size,
             )
         except MISFIT as error:
-            reason = reason or " ".join(str(error).split())
+            reason = reason or one_line(error, 400)
     raise _misfit(name, path, reason, " Or try extract.image-size auto." if size else "")
 
 
@@ -161,7 +161,7 @@ def _head_widths(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Iter
 
 def _misfit(name: str, path: Path, reason: str, more: str = "") -> InputError:
     return InputError(
-        f"The weights in {path} do not fit backbone '{name}' ({reason[:400]}): give the weights "
+        f"The weights in {path} do not fit backbone '{name}' ({reason}): give the weights "
         f"of this very model, or set extract.backbone to the model that they belong to.{more}"
     )
 
@@ -179,7 +179,7 @@ def _mobilenet(name: str, weights: Path, side: int | None, bound: float | None) 
     try:
         model.load_state_dict(state)
     except MISFIT as error:
-        raise _misfit(name, path, " ".join(str(error).split())) from error
+        raise _misfit(name, path, one_line(error, 400)) from error
     model.classifier = nn.Identity()
     preset = release.transforms()
     config = {

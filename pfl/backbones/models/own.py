@@ -13,7 +13,7 @@ from pfl.backbones.mae.encoder_file import load_encoder
 from pfl.backbones.models.backbone import Backbone, frozen
 from pfl.backbones.models.transform import squares
 from pfl.backbones.models.weights import find_weights
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.scratch import file_sha256
 
 MAE, PIXELS = "mae", "raw-pixels"
@@ -41,7 +41,7 @@ def masked_autoencoder(name: str, weights: Path, side: int | None, bound: float 
     except (RuntimeError, KeyError) as error:
         raise InputError(
             f"The weights in {path} do not fit the architecture that it names "
-            f"({' '.join(str(error).split())[:300]}): run `dvc repro`, which makes it again."
+            f"({one_line(error, 300)}): run `dvc repro`, which makes it again."
         ) from error
     # As in pretraining.
     transform = squares(own.side, stored.mean, stored.std, side)

@@ -21,7 +21,7 @@ from timm.models import load_state_dict
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
-from pfl.errors import InputError, of_system
+from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # Readers raise nearly anything on damaged bytes.
         if of_system(error):
             raise
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = one_line(error, 200)
     raise InputError(
         f"{path} cannot be read as weights ({reason}): give a .safetensors file, or a state "
         "dictionary saved by torch.save with nothing but tensors in it."
@@ -132,9 +132,7 @@ def hugging_face(repository: str) -> Path:
         except Exception as error:  # Whatever the client's HTTP library raises, and closed hubs.
             if of_system(error):
                 raise
-            raise NotFoundHereError(
-                f"hub, {repository} ({' '.join(str(error).split())})"
-            ) from error
+            raise NotFoundHereError(f"hub, {repository} ({one_line(error)})") from error
     raise NotFoundHereError(f"hub, {repository} (it has no {' or '.join(names)})")
 
 

@@ -2,16 +2,20 @@
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Int
 
+from pfl.artifacts.files import replacing_all
+from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import Attribute
-from pfl.data.images.images import ImageFiles, PixelArray
-from pfl.data.samples.index import TEST, TRAIN, Index
+from pfl.data.images.images import ImageFiles, PixelArray, Sites, write_images
+from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.data.sources.names import check_names, some, warn_of_twins
 from pfl.errors import InputError
 from pfl.runtime.rounding import portion
@@ -101,6 +105,25 @@ def assemble(
         warn_of_twins(request.path, names)
     _check_splits(request.path, index, cut)
     return _ordered(images, index, attributes)
+
+
+def write_samples(
+    images: Path,
+    index: Path,
+    samples: Samples,
+    dataset: str,
+    sites: Sites | None = None,
+    facts: Mapping[str, Attribute] = MappingProxyType({}),
+) -> None:
+    """Store samples as ``images.h5`` and ``index.h5``, the latter with ``facts`` of its own.
+
+    With ``sites``, readers see each image as its site takes it.
+    """
+    attributes: dict[str, Attribute] = {"dataset": dataset, **samples.attributes}
+    with replacing_all(images, index) as (images_part, index_part):
+        write_images(images_part, samples.images, attributes, sites)
+        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
+        write_index(index_part, listed, {**attributes, **facts})
 
 
 def _check_splits(path: Path, index: Index, cut: bool) -> None:

@@ -20,7 +20,7 @@ from torch.func import functional_call
 
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.common import From0To1, constant
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend
+from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import nothing_private
 
 ALPHA, OWN = "alpha", "own/"  # in a client's memory: α_i, and the entries of v_i
@@ -83,9 +83,7 @@ def _both(own: nn.Module, share: Float[Tensor, ""]) -> Loss:
     """f(w) + f(v̄): the gradient of the first is w's, that of the second v's and α's."""
     own.train()
 
-    def loss(
-        model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]) -> Value:
         value, terms = cross_entropy(model, inputs, label)
         logits = functional_call(own, _mixture(own, model, share), (inputs,))
         mixed = nn.functional.cross_entropy(logits, label)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext
 from pfl.training.settings import FROM_0, FROM_1
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend, train
+from pfl.training.sgd import Loss, Value, cross_entropy, descend, train
 from pfl.training.split import Split
 
 # Types of settings. The registry checks the ranges where it knows the section of the parameters.
@@ -48,9 +48,7 @@ def proximal(anchors: Iterable[Tensor], weight: float) -> Loss:
 def attracted(anchors: Sequence[Tensor], weight: float) -> Loss:
     """CE + weight/2 ‖w − anchors‖², the anchors as they are when the loss is computed."""
 
-    def loss(
-        model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]) -> Value:
         value, terms = cross_entropy(model, inputs, label)
         pairs = zip(model.parameters(), anchors, strict=True)
         distance = torch.stack([(w - anchor.detach()).square().sum() for w, anchor in pairs]).sum()

@@ -36,7 +36,7 @@ from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.distill import cyclic_distillation
 from pfl.training.methods.cd2pfed.tracing import Trace, trace
 from pfl.training.methods.common import AtLeast0, From0To1
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend
+from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import Split
 
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
@@ -171,9 +171,7 @@ def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: fl
         return _with_one_part
     forward = decouple(traced, model, ratio)
 
-    def loss(
-        model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]) -> Value:
         del model  # it is bound to the forward pass
         logits = forward(images)
         taught = cyclic_distillation(logits.private, logits.shared, settings.detach)
@@ -187,7 +185,7 @@ def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: fl
 
 def _with_one_part(
     model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
-) -> tuple[Float[Tensor, ""], Terms]:
+) -> Value:
     """The cross-entropy, reported with the terms that other rounds have."""
     value, terms = cross_entropy(model, images, label)
     return value, {**terms, "distillation": torch.zeros_like(terms["loss"])}
