@@ -146,9 +146,7 @@ def _reach(url: str, place: str) -> None:
     except urllib.error.HTTPError:
         return  # The server is there; what it says of the file is for the hub's client to judge.
     except OSError as error:
-        raise NotFoundHereError(
-            f"{place} (not cached, and no connection: {_why(error)})"
-        ) from error
+        raise _unreachable(place, error) from error
 
 
 def torch_hub(url: str) -> Path:
@@ -165,12 +163,11 @@ def torch_hub(url: str) -> Path:
     except urllib.error.HTTPError as error:
         raise NotFoundHereError(f"{place} (not cached; the server says {error.code})") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise NotFoundHereError(
-            f"{place} (not cached, and no connection: {_why(error)})"
-        ) from error
+        raise _unreachable(place, error) from error
     check_name(path, file_sha256(path), (path.name,))
     return path
 
 
-def _why(error: OSError) -> str:
-    return str(getattr(error, "reason", error))
+def _unreachable(place: str, error: OSError) -> NotFoundHereError:
+    why = getattr(error, "reason", error)
+    return NotFoundHereError(f"{place} (not cached, and no connection: {why})")

@@ -197,11 +197,7 @@ def _cut(index: Index, request: Request) -> tuple[Int[np.ndarray, " n"], dict[st
 
 
 def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """Draw ⌊f·I + ½⌋ of the I images at random; all samples of theirs are test samples.
-
-    Returns:
-        The split of each sample.
-    """
+    """The split of each sample, with ⌊f·I + ½⌋ of the I images drawn for the test split."""
     images = index.images
     tested = np.zeros(images, bool)
     tested[rng.permutation(images)[: math.floor(portion(images, fraction) + 0.5)]] = True
@@ -210,7 +206,7 @@ def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[n
 
 
 def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    r"""Draw test samples at random within each stratum (group, class).
+    r"""The split of each sample, test samples drawn at random within each stratum (group, class).
 
     Stratum s of n_s samples gives the rounded share
 
@@ -218,9 +214,6 @@ def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.
 
     so that shares of less than one sample add up over small strata, and each stratum keeps a
     training sample.
-
-    Returns:
-        The split of each sample.
     """
     stratum = index.group.astype(np.int64) * len(index.classes) + index.label
     shuffled = rng.permutation(len(stratum))

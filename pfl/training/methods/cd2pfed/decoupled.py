@@ -23,13 +23,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.nn import functional as F
 
-from pfl.training.methods.cd2pfed.channel_rules import (
-    CONVOLUTIONS,
-    NORMS,
-    Axis,
-    Convolution,
-    Normalization,
-)
+from pfl.training.methods.cd2pfed.channel_rules import Axis, Convolution, Normalization
 from pfl.training.methods.cd2pfed.channels import shared_length
 from pfl.training.methods.cd2pfed.tracing import Layer, Trace
 
@@ -130,14 +124,14 @@ def _run(
 
 def _narrow(module: Any, layer: Layer, ratio: float, part: int) -> Callable[[Tensor], Tensor]:
     """A layer of the shared (part 0) or the private (part 1) sub-network."""
-    if isinstance(module, NORMS):
+    if isinstance(module, Normalization):
         return partial(
             _normalize, module, _channels(layer.writes, module.num_features, ratio, part)
         )
     rows, columns = module.weight.shape[:2]
     out = _channels(layer.writes, rows, ratio, part)
     inner = slice(None) if layer.per_channel else _channels(layer.reads, columns, ratio, part)
-    if isinstance(module, CONVOLUTIONS):
+    if isinstance(module, Convolution):
         return partial(_convolve, module, out, inner)
     return partial(_map, module, out, inner)
 
