@@ -1,8 +1,8 @@
 """pretrain: a masked autoencoder on public images; its encoder is a backbone for extract."""
 
+import importlib.metadata
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,7 +119,7 @@ def _write(
     training = {
         "images": len(data.train.pixels), "epochs": recipe.epochs, "images-sha256": data.sha256,
         **{name: value for name, value in facts.items() if name != "architecture"},
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }  # fmt: skip
     weights = {name: value.cpu() for name, value in encoder_weights(learner).items()}
     mean, std = data.train.statistics

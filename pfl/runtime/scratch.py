@@ -6,12 +6,12 @@ result. Nothing in it is an output: a stage that ends deletes all scratch of tha
 """
 
 import hashlib
+import importlib.metadata
 import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 from pfl.errors import InputError
@@ -56,7 +56,7 @@ def work_key(
 
     That is facts, the versions of packages, the content of inputs, and all code imported by now.
     """
-    versions = {name: version(name) for name in packages}
+    versions = {name: importlib.metadata.version(name) for name in packages}
     hashes = [file_sha256(path) for path in inputs]
     return fingerprint({**facts, **versions, "inputs": hashes, "code": code_sha256()})
 
