@@ -104,7 +104,7 @@ def _problem(
 
 def _bare(problem: LocalProblem, floats: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Train a linear head on each client's floats, and nothing else."""
-    context = problem.context(1, {})
+    context = problem.context(0, 1, {}, stream(0, "b"))
     for number, (rows, label) in enumerate(floats):
         model = build_head(rows.shape[1], 0, CLASSES, stream(0, "network"))
         optimizer = sgd(model.parameters(), context)

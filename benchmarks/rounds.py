@@ -133,7 +133,7 @@ def _bare(problem: LocalProblem) -> None:
     """Train a network on each client's tensors, and nothing else."""
     for number, data in problem.clients.items():
         model = deepcopy(problem.model).to(memory_format=torch.channels_last)
-        optimizer = sgd(model.parameters(), problem.context(1, {}))
+        optimizer = sgd(model.parameters(), problem.context(number, 1, {}, stream(0, "b", number)))
         model.train()
         for images, label in data.batches(problem.training.batch_size, stream(0, "b", number)):
             loss = F.cross_entropy(model(images), label)
@@ -184,7 +184,7 @@ def _as_libraries(problem: LocalProblem, folder: Path, tests: bool) -> None:
 
 def _grouped(problem: LocalProblem) -> None:
     """A round for all clients at once: their networks are groups of one network."""
-    count, context = len(problem.clients), problem.context(1, {})
+    count, context = len(problem.clients), problem.context(0, 1, {}, stream(0, "b"))
     weights = [
         nn.Parameter(torch.stack([parameter.detach()] * count))
         for parameter in problem.model.parameters()

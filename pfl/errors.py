@@ -49,6 +49,12 @@ def printable(text: str) -> str:
     return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def one_line(error: BaseException, longest: int | None = None) -> str:
+    """What a library says, which may quote all that it was given, on one line; else its kind."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
 def trouble(error: OSError) -> str | None:
     """A sentence, without its end, on a trouble of the user's disk or names; None for others."""
     if error.errno not in TROUBLES:

@@ -22,6 +22,9 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
 ]
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
+PrecisionFlag = Annotated[values.Precision, typer.Option(help="fp32 or bf16.")]
+DeviceFlag = Annotated[values.Device, typer.Option(help="auto, cpu or cuda.")]
+Scratch = Annotated[Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")]
 
 
 def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:

@@ -1,12 +1,10 @@
 """What the stages that train in federated rounds have in common: flags, keys and outputs."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from pfl.runtime.values import Device, Precision
 from pfl.training.settings import SETTINGS
 from stages._run import LARGEST_SEED
 
@@ -47,24 +45,9 @@ ValidationFraction = Annotated[
 EvaluateEvery = Annotated[
     int, _setting("evaluate-every", "Rounds between tests of the clients' own models.")
 ]
-PrecisionFlag = Annotated[Precision, Option(help="fp32 or bf16.")]
-DeviceFlag = Annotated[Device, Option(help="auto, cpu or cuda.")]
-Scratch = Annotated[Path, Option(help="Folder for unfinished work, which a rerun takes up.")]
 Input = Annotated[Path, Option(help="An artifact to read.")]
 Report = Annotated[Path, Option(help="Output folder: rounds.csv, per_client.csv, metrics.json.")]
 Models = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
-
-
-def _work_key(facts: Mapping[str, object], inputs: tuple[Path, ...], device: str) -> str:
-    """Name of this piece of work: whatever may change a bit of the result is in it."""
-    from importlib.metadata import version
-
-    from pfl.runtime.scratch import code_sha256, file_sha256, fingerprint
-
-    stack = {name: version(name) for name in ("numpy", "torch")}
-    hashes = [file_sha256(path) for path in inputs]
-    return fingerprint({**facts, **stack, "inputs": hashes, "code": code_sha256(),
-                        "device": device})  # fmt: skip
 
 
 def train_and_report(
@@ -80,11 +63,12 @@ def train_and_report(
     from pfl.evaluation.metrics import HEAD_PREFIX
     from pfl.runtime.machine import cores
     from pfl.runtime.scratch import scratch as locked_scratch
+    from pfl.runtime.scratch import work_key
     from pfl.training.checkpoint import save_federation
     from pfl.training.report import rounds_csv, run_csv, run_metrics
     from pfl.training.run import train_and_test
 
-    key = _work_key(facts, inputs, problem.device.type)
+    key = work_key({**facts, "device": problem.device.type}, ("numpy", "torch"), inputs)
     name = f"{stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1
     with locked_scratch(scratch, name, key) as folder:

@@ -21,13 +21,14 @@ from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.privacy.secure_aggregation.simulation import secure_sum
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
+from stages._artifacts import UploadsFile
 from stages._run import LARGEST_SEED, number_or_auto, run, whole_or_auto
 
 log = logging.getLogger("pfl")
 
 
 def aggregate(
-    uploads: Annotated[Path, typer.Option(help="What every client sent.")],
+    uploads: UploadsFile,
     out: Annotated[Path, typer.Option(help="Output: the sums and the global head.")],
     members: Annotated[Path, typer.Option(help="Output: which clients are in the sums.")],
     upload: Annotated[Path, typer.Option(help="Output: the bytes that these clients sent.")],

@@ -22,6 +22,7 @@ from pfl.report.comparison import (
     summary_json,
 )
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+from stages._artifacts import FedhipFolder, HeadRunsFolder, RunsFolder
 from stages._run import LARGEST_SEED, run
 
 LEVEL = f"{FEDHIP_PREFIX}{PERSONALIZED}"  # what the methods with rounds are seen against
@@ -33,16 +34,14 @@ def compare(
     seeds: Annotated[
         list[int], typer.Option(min=0, max=LARGEST_SEED, help="A seed; may be given again.")
     ],
-    runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
-    head_runs: Annotated[Path, typer.Option(help="The same of heads by gradients.")],
-    fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
+    runs: RunsFolder, head_runs: HeadRunsFolder, fedhip: FedhipFolder,
     report: Annotated[
         Path,
         typer.Option(
             help="Output folder: comparison.csv, comparison.json, summary.json and three figures."
         ),
     ],
-) -> None:
+) -> None:  # fmt: skip
     """Compare the methods' last rounds, and FedHiP's heads."""
     folders = run_folders(runs, methods, seeds) | run_folders(head_runs, heads, seeds, HEAD_PREFIX)
     table = gather(folders, fedhip)

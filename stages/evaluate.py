@@ -24,39 +24,34 @@ from pfl.fedhip.heads import open_heads
 from pfl.fedhip.members import read_upload
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
+from stages._artifacts import ClientsFile, FeaturesFile, HeadsFile, IndexFile, ServerFile
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def evaluate(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
-    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
-    server: Annotated[Path, typer.Option(help="What the server sent back: the global head.")],
-    heads: Annotated[Path, typer.Option(help="The clients' local and personalized heads.")],
+    index: IndexFile, clients_file: ClientsFile, features: FeaturesFile, server: ServerFile,
+    heads: HeadsFile,
     upload: Annotated[Path, typer.Option(help="How many bytes the clients sent.")],
     report: Annotated[
         Path,
         typer.Option(help="Output folder: metrics.json, summary.json, per_client.csv and figures."),
     ],
-    project: Project,
-    lift: Lift,
-    norm: Norm,
-    seed: Seed,
-) -> None:
+    project: Project, lift: Lift, norm: Norm, seed: Seed,
+) -> None:  # fmt: skip
     """Test all heads on each client's own test samples and on everybody's."""
     seen = feature_map(project, lift, norm, seed)
-    samples, held = read_index(index), read_clients(clients_file)
+    samples, owners = read_index(index), read_clients(clients_file)
     _, knowledge = read_server(server)
     with open_mapped_features(features, seen) as rows, open_heads(heads) as own:
-        given = Origins(recorded_sha256(server, "server"), held.sha256, rows.sha256)
+        given = Origins(recorded_sha256(server, "server"), owners.sha256, rows.sha256)
         own.origins.check("heads", given)
         check_feature_map("heads", own.file.attrs, seen)
-        accuracies = head_accuracies(samples, held, rows, knowledge.head, own, cores())
-        curves = accuracy_curves(samples, held, rows, knowledge, own.stayed, cores())
-        facts, chosen = clients_told(own, held), own.chosen
-        tested = np.where(own.stayed, held.test.sizes, 0)
-        table = heads_csv(accuracies, own, held)
+        accuracies = head_accuracies(samples, owners, rows, knowledge.head, own, cores())
+        curves = accuracy_curves(samples, owners, rows, knowledge, own.stayed, cores())
+        facts, chosen = clients_told(own, owners), own.chosen
+        tested = np.where(own.stayed, owners.test.sizes, 0)
+        table = heads_csv(accuracies, own, owners)
     numbers = heads_metrics(accuracies, read_upload(upload), facts)
     write_text(report / "metrics.json", json_text(numbers))
     write_text(report / "summary.json", json_text(brief(numbers)))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from pfl.runtime.values import Device, Precision
-from stages._run import number_or_auto, run, whole_or_auto
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, number_or_auto, run, whole_or_auto
 
 if TYPE_CHECKING:
     from pfl.backbones.extraction.blocks import Block
@@ -34,11 +33,9 @@ def extract(
         str, Option(help="Largest feature magnitude that fixed point must hold, or auto.")
     ],
     batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
-    precision: Annotated[Precision, Option(help="fp32 or bf16.")],
-    device: Annotated[Device, Option(help="auto, cpu or cuda.")],
-    scratch: Annotated[
-        Path, Option(help="Folder for unfinished work, which a rerun takes up.")
-    ] = Path(".scratch"),
+    precision: PrecisionFlag,
+    device: DeviceFlag,
+    scratch: Scratch = Path(".scratch"),
     shard: Annotated[
         str, Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")
     ] = "0/1",
@@ -77,12 +74,12 @@ def _extract(work: "Work", images: Path, out: Path, root: Path, part: "Shard") -
     from pfl.backbones.extraction.shards import write_shard
     from pfl.data.features.features import write_features
     from pfl.runtime.machine import cores
-    from pfl.runtime.scratch import scratch
+    from pfl.runtime.scratch import scratch, work_key
 
     facts, packages = _facts(work, images), _packages(work)
     whole = part.count == 1
     name = "extract" if whole else f"extract-{part.number}-of-{part.count}"
-    with scratch(root, name, _key(facts, packages)) as folder:
+    with scratch(root, name, work_key(facts, packages)) as folder:
         blocks = extract_blocks(work, folder, cores(), part.batches(work.batches))
         saturation = _saturation(blocks, work)
         if not whole:
@@ -120,16 +117,6 @@ def _packages(work: "Work") -> tuple[str, ...]:
     """Distributions whose version may change a feature; Pillow decodes and skews images."""
     stack = ("numpy", "timm", "torch", "torchvision")
     return (*stack, "pillow") if work.images.decoded else stack
-
-
-def _key(facts: dict[str, str | int | float], packages: tuple[str, ...]) -> str:
-    """Name of this piece of work: whatever may change a bit of the result is in it."""
-    from importlib.metadata import version
-
-    from pfl.runtime.scratch import code_sha256, fingerprint
-
-    stack = {name: version(name) for name in packages}
-    return fingerprint(facts | stack | {"code": code_sha256()})
 
 
 def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | float]:

@@ -17,50 +17,37 @@ from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
+from stages._artifacts import ClientsFile, FeaturesFile, IndexFile
 from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def gram(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
-    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
+    index: IndexFile, clients_file: ClientsFile, features: FeaturesFile,
     out: Annotated[Path, typer.Option(help="Output: what every client sends.")],
-    project: Project,
-    lift: Lift,
-    norm: Norm,
-    seed: Seed,
-) -> None:
+    project: Project, lift: Lift, norm: Norm, seed: Seed,
+) -> None:  # fmt: skip
     """Compute what every client sends: Gram matrix, class sums and counts, as exact integers."""
     seen = feature_map(project, lift, norm, seed)
     keep_memory()
     samples, clients = read_index(index), read_clients(clients_file)
-    held, classes = clients.train, len(samples.classes)
-    with (
-        open_mapped_features(features, seen) as source,
-        create_uploads(
-            out,
-            held.clients,
-            source.m,
-            classes,
-            source.step,
-            source.sha256,
-            clients.sha256,
-            seen.facts,
-        ) as uploads,
-    ):
-        sent = progress(client_moments(source, held, samples), held.clients, "clients", "gram")
-        for client, upload in enumerate(sent):
-            uploads.add(client, upload)
+    count = clients.train.clients
+    with open_mapped_features(features, seen) as source:
+        shape = (count, source.m, len(samples.classes))
+        origins = (source.sha256, clients.sha256)
+        sent = progress(client_moments(source, clients.train, samples), count, "clients", "gram")
+        with create_uploads(out, *shape, source.step, *origins, seen.facts) as uploads:
+            for client, upload in enumerate(sent):
+                uploads.add(client, upload)
 
 
-def client_moments(source: Features, held: Assignment, samples: Index) -> Iterator[Moments]:
+def client_moments(source: Features, assignment: Assignment, samples: Index) -> Iterator[Moments]:
     """Moments of each client in order, computed by one thread per core."""
 
     def work(own: ClientSamples) -> Moments:
         return moments(own.rows, own.labels, len(samples.classes), source.step)
 
-    return in_order(work, by_client(source, samples, held), cores())
+    return in_order(work, by_client(source, samples, assignment), cores())
 
 
 if __name__ == "__main__":

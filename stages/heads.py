@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import stages._training as flags
-from stages._run import run
+from stages._run import DeviceFlag, Scratch, run
 from stages._section import read_section
 from stages._view import Lift, Norm, Project, feature_map
 from stages._view import Seed as ViewSeed
@@ -26,8 +26,8 @@ def heads(
     learning_rate_decay: flags.LearningRateDecay, momentum: flags.Momentum,
     nesterov: flags.Nesterov, weight_decay: flags.WeightDecay, fraction: flags.Fraction,
     client_dropout: flags.ClientDropout, validation_fraction: flags.ValidationFraction,
-    evaluate_every: flags.EvaluateEvery, device: flags.DeviceFlag, project: Project, lift: Lift,
-    norm: Norm, seed: ViewSeed, scratch: flags.Scratch = Path(".scratch"),
+    evaluate_every: flags.EvaluateEvery, device: DeviceFlag, project: Project, lift: Lift,
+    norm: Norm, seed: ViewSeed, scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' heads in federated rounds and test them after the last one.
 

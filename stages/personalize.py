@@ -23,15 +23,13 @@ from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
+from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, ServerFile
 from stages._run import number_or_auto, run
 from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def personalize(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
-    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
-    server: Annotated[Path, typer.Option(help="What the server sent back.")],
+    index: IndexFile, clients_file: ClientsFile, features: FeaturesFile, server: ServerFile,
     members: Annotated[Path, typer.Option(help="Which clients are in the server's sums.")],
     out: Annotated[Path, typer.Option(help="Output: every client's heads.")],
     family: Annotated[Family, typer.Option(help="How the personalized head is made.")],
@@ -45,11 +43,8 @@ def personalize(
         str, typer.Option(help="Ridge ρ of the anchored head to the global one, or auto.")
     ],
     criterion: Annotated[Criterion, typer.Option(help="What leave-one-out makes small.")],
-    project: Project,
-    lift: Lift,
-    norm: Norm,
-    seed: Seed,
-) -> None:
+    project: Project, lift: Lift, norm: Norm, seed: Seed,
+) -> None:  # fmt: skip
     """Choose and solve for every client's local head L_k and personalized head P_k.
 
     A client that left gets none: what is chosen by leave-one-out takes the client's samples to be
@@ -64,14 +59,14 @@ def personalize(
     seen = feature_map(project, lift, norm, seed)
     keep_memory()
     samples, clients, among = read_index(index), read_clients(clients_file), read_members(members)
-    held = clients.train
+    count = clients.train.clients
     alternatives = prepare_choice(*read_server(server), settings, criterion)
-    shape = (held.clients, *alternatives.server.head.shape)
-    facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho}
-    facts["criterion"] = criterion.value
+    shape = (count, *alternatives.server.head.shape)
+    facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho,
+             "criterion": criterion.value}  # fmt: skip
     with open_mapped_features(features, seen) as source:
         made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
-        among.check(held.clients, made)
+        among.check(count, made)
         check_feature_map("server's sums", among.view, seen)
 
         def work(own: ClientSamples) -> Chosen | None:
@@ -79,9 +74,9 @@ def personalize(
                 return None
             return choose(alternatives, dequantize(own.rows, source.step), own.labels)
 
-        chosen = in_order(work, by_client(source, samples, held), cores())
+        chosen = in_order(work, by_client(source, samples, clients.train), cores())
         with create_heads(out, shape, alternatives.candidates, seen.facts | facts, made) as heads:
-            shown = progress(chosen, held.clients, "clients", "personalize")
+            shown = progress(chosen, count, "clients", "personalize")
             for client, own_heads in enumerate(shown):
                 heads.add(client, own_heads)
 

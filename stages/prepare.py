@@ -1,19 +1,14 @@
 """prepare: a data set, in whatever form, as ``images.h5`` and ``index.h5``."""
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from pfl.artifacts.files import replacing_all
-from pfl.artifacts.hashing import recorded_sha256
-from pfl.artifacts.hdf5 import Attribute
-from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.index import write_index
+from pfl.data.images.images import PixelArray
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import Request, Samples, TestImages
+from pfl.data.sources.samples import Request, Samples, TestImages, write_samples
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, finite, run
@@ -62,11 +57,7 @@ def prepare(
     settings = SiteSettings(differ, strength, sites, seed)
     loaded = dataset.load(Request(path, download, test_fraction, seed, users, test_images))
     samples, changed = as_sites(loaded, settings)
-    attributes: dict[str, Attribute] = {"dataset": dataset.value, **samples.attributes}
-    with replacing_all(images, index) as (images_part, index_part):
-        write_images(images_part, samples.images, attributes, changed)
-        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
-        write_index(index_part, listed, attributes | settings.facts())
+    write_samples(images, index, samples, dataset.value, changed, settings.facts())
     log.info("%s", summary(dataset.value, samples))
 
 

@@ -1,5 +1,6 @@
 """pretrain: a masked autoencoder on public images; its encoder is a backbone for extract."""
 
+import importlib.metadata
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pfl.runtime.values import Device, Precision
-from stages._run import LARGEST_SEED, finite, positive, run
+from pfl.runtime.values import Precision
+from stages._run import LARGEST_SEED, DeviceFlag, PrecisionFlag, Scratch, finite, positive, run
 
 if TYPE_CHECKING:
     from pfl.backbones.pretraining.data import PublicData
     from pfl.backbones.pretraining.recipe import Learner, Recipe, Row
 
+PACKAGES = ("numpy", "pillow", "timm", "torch")  # whose versions may change the result
 Option = typer.Option
 Input = Annotated[Path, Option(help="An artifact of the stage public.")]
 Report = Annotated[Path, Option(help="Output folder: epochs.csv, metrics.json, figures.")]
@@ -35,11 +37,8 @@ Rate = Annotated[float, Option(callback=positive, help="Learning rate for batche
 Decay = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay.")]
 Average = Annotated[float, Option(min=0.0, max=1.0, help="Moving average of weights; 0: none.")]
 Every = Annotated[int, Option(min=1, help="Epochs between linear probes.")]
-PrecisionFlag = Annotated[Precision, Option(help="fp32 or bf16.")]
-DeviceFlag = Annotated[Device, Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int, Option(min=1, help="Of the CPU; another number may change last bits.")]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Of weights, order, crops and masks.")]
-Scratch = Annotated[Path, Option(help="Folder for unfinished work, which a rerun takes up.")]
 
 
 def pretrain(
@@ -68,6 +67,7 @@ def pretrain(
     from pfl.runtime.process import keep_memory
     from pfl.runtime.rng import stream
     from pfl.runtime.scratch import scratch as unfinished
+    from pfl.runtime.scratch import work_key
 
     architecture = Architecture(image_size, patch_size, width, depth, heads)
     decoder = Decoder(decoder_width, decoder_depth, decoder_heads)
@@ -88,23 +88,10 @@ def pretrain(
         build_autoencoder(architecture, decoder, stream(seed, "weights")).to(place), recipe
     )
     probe = _probe(data)  # before the key, which has the code of all that is imported by then
-    with unfinished(scratch, f"pretrain-{out.stem}", _key(facts, (images, index))) as folder:
+    key = work_key(facts, PACKAGES, (images, index))
+    with unfinished(scratch, f"pretrain-{out.stem}", key) as folder:
         train_epochs(learner, data.train, recipe, folder, probe, probe_every)
         _write(out, report, learner, data, recipe, facts)
-
-
-def _key(facts: dict[str, Any], inputs: tuple[Path, ...]) -> str:
-    """Name of this piece of work: whatever may change a bit of the result is in it."""
-    from pfl.runtime.scratch import code_sha256, file_sha256, fingerprint
-
-    hashes = [file_sha256(path) for path in inputs]
-    return fingerprint({**facts, **_versions(), "inputs": hashes, "code": code_sha256()})
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("numpy", "pillow", "timm", "torch")}
 
 
 def _probe(data: "PublicData") -> "Callable[[Learner], Row]":
@@ -132,7 +119,7 @@ def _write(
     training = {
         "images": len(data.train.pixels), "epochs": recipe.epochs, "images-sha256": data.sha256,
         **{name: value for name, value in facts.items() if name != "architecture"},
-        "versions": _versions(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }  # fmt: skip
     weights = {name: value.cpu() for name, value in encoder_weights(learner).items()}
     mean, std = data.train.statistics

@@ -1,19 +1,14 @@
 """public: a public data set to pretrain on, without the images that the clients have too."""
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from pfl.artifacts.files import replacing_all
-from pfl.artifacts.hashing import recorded_sha256
-from pfl.artifacts.hdf5 import Attribute
-from pfl.data.images.images import open_images, write_images
-from pfl.data.samples.index import write_index
+from pfl.data.images.images import open_images
 from pfl.data.sources.public import load_public, without_clients
-from pfl.data.sources.samples import Request
+from pfl.data.sources.samples import Request, write_samples
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, run
 
@@ -45,11 +40,7 @@ def public(
     loaded = load_public(dataset, Request(path, download, test_fraction, seed))
     with open_images(clients_images) as clients:
         samples = without_clients(loaded, clients)
-    attributes: dict[str, Attribute] = {"dataset": dataset, **samples.attributes}
-    with replacing_all(images, index) as (images_part, index_part):
-        write_images(images_part, samples.images, attributes)
-        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
-        write_index(index_part, listed, attributes)
+    write_samples(images, index, samples, dataset)
     listing = samples.index
     log.info(
         "%s: %s public images to train on, %s for the probe.",

@@ -14,35 +14,35 @@ from pfl.evaluation.metrics import FEDHIP_PREFIX, HEAD_PREFIX, RUN
 from pfl.report.content import Sources, page
 from pfl.report.origin import attributes
 from pfl.report.page import render
+from stages._artifacts import (
+    ClientsFile,
+    FeaturesFile,
+    FedhipFolder,
+    HeadRunsFolder,
+    HeadsFile,
+    IndexFile,
+    RunsFolder,
+    ServerFile,
+)  # fmt: skip
 from stages._run import run
 from stages._section import read_section, section_text
 
 
 def report(
-    index: Annotated[Path, typer.Option(help="The sample index.")],
-    clients_file: Annotated[Path, typer.Option(help="Who holds which samples.")],
-    features: Annotated[Path, typer.Option(help="The fixed-point features.")],
-    server: Annotated[Path, typer.Option(help="What the server sent back.")],
-    heads: Annotated[Path, typer.Option(help="The clients' heads.")],
+    index: IndexFile, clients_file: ClientsFile, features: FeaturesFile, server: ServerFile,
+    heads: HeadsFile, fedhip: FedhipFolder, runs: RunsFolder, head_runs: HeadRunsFolder,
     partition: Annotated[Path, typer.Option(help="Folder of the partition's report.")],
-    fedhip: Annotated[Path, typer.Option(help="Folder of FedHiP's report.")],
-    runs: Annotated[Path, typer.Option(help="Folder with <method>/seed-<seed>/ of each run.")],
-    head_runs: Annotated[Path, typer.Option(help="The same of heads by gradients.")],
     comparison: Annotated[Path, typer.Option(help="Folder of the comparison.")],
     leakage: Annotated[Path, typer.Option(help="Folder of the leakage's report.")],
     parameters: Annotated[
         list[str], typer.Option(help="FILE:SECTION of parameters to show; may be given again.")
     ],
     out: Annotated[Path, typer.Option(help="Output: the page.")],
-) -> None:
+) -> None:  # fmt: skip
     """Put the data, all results and what is needed to repeat them on one page."""
-    artifacts = {
-        "index": attributes(index, "index"),
-        "clients": attributes(clients_file, "clients"),
-        "features": attributes(features, "features"),
-        "server": attributes(server, "server"),
-        "heads": attributes(heads, "heads"),
-    }
+    files = {"index": index, "clients": clients_file, "features": features, "server": server,
+             "heads": heads}  # fmt: skip
+    artifacts = {schema: attributes(path, schema) for schema, path in files.items()}
     shown: dict[str, object] = {name.partition(":")[2]: read_section(name) for name in parameters}
     methods = load_report(comparison / "comparison.json")
     compared = [name for name in methods if not name.startswith(FEDHIP_PREFIX)]
@@ -55,11 +55,11 @@ def report(
 
 def _settings(runs: Path, methods: Sequence[str]) -> dict[str, object]:
     """What each compared method alone depends on, as its runs recorded it."""
-    found = {}
+    settings = {}
     for method in methods:
         path = next(iter(sorted((runs / method).glob("seed-*/metrics.json"))), runs / method)
-        found[method] = load_report(path).get(RUN, {}).get("settings", {})
-    return found
+        settings[method] = load_report(path).get(RUN, {}).get("settings", {})
+    return settings
 
 
 def _footer() -> str:

@@ -9,7 +9,7 @@ import typer
 import stages._training as flags
 from pfl.runtime.values import whole_or_auto
 from pfl.training.settings import Training
-from stages._run import run
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
 from stages._section import read_section
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def train(
     momentum: flags.Momentum, nesterov: flags.Nesterov, weight_decay: flags.WeightDecay,
     fraction: flags.Fraction, client_dropout: flags.ClientDropout,
     validation_fraction: flags.ValidationFraction, evaluate_every: flags.EvaluateEvery,
-    precision: flags.PrecisionFlag, device: flags.DeviceFlag,
-    scratch: flags.Scratch = Path(".scratch"),
+    precision: PrecisionFlag, device: DeviceFlag,
+    scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' models in federated rounds and test them after the last one.
 

@@ -48,12 +48,7 @@ INK = {
 def draw(path: Path, size: tuple[float, float], content: Callable[[Figure], None]) -> None:
     """Fill a figure of ``size`` inches with ``content`` and store it, whole or not at all.
 
-    The files carry no date and no version.
-
-    Args:
-        path: the PNG file; the SVG file is beside it.
-        size: width and height in inches.
-        content: what draws.
+    ``path`` is the PNG file; the SVG file is beside it. They carry no date and no version.
     """
     with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes, and read in the tables.

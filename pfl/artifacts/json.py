@@ -20,14 +20,14 @@ def load_report(path: Path) -> dict[str, Any]:
         InputError: it is missing, damaged, or holds something else.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} is missing or damaged ({error}): run `dvc repro`, which makes it."
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise other_form(path, "it does not hold values by name")
-    return found
+    return values
 
 
 def number_at(path: Path, found: object, place: Sequence[str]) -> float | None:

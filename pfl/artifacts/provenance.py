@@ -28,11 +28,9 @@ def recorded_view(file: h5py.File) -> dict[str, Attribute]:
 def check_origin(product: str, recorded: str, source: str, actual: str) -> None:
     """Refuse a product next to another source than the one it was made from.
 
-    Args:
-        product: what to call the product in a message.
-        recorded: SHA-256 of its source, by :func:`origin`; empty for what was made in memory.
-        source: what to call the source.
-        actual: SHA-256 of the source at hand; empty likewise.
+    ``product`` and ``source`` are what messages call them. ``recorded`` is the SHA-256 of the
+    product's source, by :func:`origin`, and ``actual`` that of the source at hand; either is empty
+    for what was made in memory.
 
     Raises:
         InputError: the two are known and differ.

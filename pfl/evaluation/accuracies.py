@@ -92,9 +92,7 @@ def metrics(
 ) -> dict[str, Any]:
     """Few numbers for all clients together, fit for JSON, in the form that is told above.
 
-    Args:
-        methods: by name, what each achieves and the bytes that all clients sent for it.
-        run: facts of the whole run.
+    ``methods`` have, by name, what each achieves and the bytes that all clients sent for it.
     """
     numbers = {
         name: {**accuracies.summary(), UPLOAD_BYTES: upload}
@@ -110,10 +108,7 @@ def clients_csv(
 
     A column of accuracy is called after its test, and ``<test>:<method>`` in a table of several
     methods. An empty cell is an accuracy that is not known or a fact that there is not.
-
-    Args:
-        facts: columns by name, among them the clients' numbers.
-        methods: what each achieves, by name.
+    ``facts`` are columns by name, among them the clients' numbers.
     """
     columns = dict(facts)
     for test in TESTS:

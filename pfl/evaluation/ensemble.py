@@ -28,11 +28,7 @@ def averages(
 ) -> Float32[np.ndarray, "2 m d"]:
     """The averages of heads with equal weights and with weights N_k, summed in float64.
 
-    Args:
-        heads: ``heads(start, stop)`` returns W_k, (stop - start, m, d), for these clients.
-        samples: N_k, 0 for a client that left; not all of them are 0.
-        stayed: which clients did not leave.
-        shape: (m, d).
+    ``samples`` are N_k, 0 for a client that left; not all of them are 0. ``shape`` is (m, d).
     """
     weights = np.stack([stayed / stayed.sum(), samples / samples.sum()])
     total: Float[np.ndarray, "2 m d"] = np.zeros((2, *shape))

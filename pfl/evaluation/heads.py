@@ -40,15 +40,8 @@ def head_accuracies(
     """Score every head on every test sample, reading features in blocks; by ``HEADS``.
 
     Own and pooled accuracy come from the same predictions, see :mod:`pfl.evaluation.scoring`. A
-    client that left has no accuracy and counts nowhere.
-
-    Args:
-        index: labels and splits.
-        clients: who holds which test samples, and which are external.
-        features: all features.
-        head: the global head G.
-        heads: L_k and P_k of every client.
-        threads: groups of clients scored at the same time; does not change the result.
+    client that left has no accuracy and counts nowhere. ``head`` is G, ``heads`` have L_k and P_k
+    of every client. How many ``threads`` score groups of clients does not change the result.
 
     Raises:
         InputError: the inputs belong to different runs, or there are no test samples.
@@ -88,11 +81,11 @@ def head_accuracies(
 
 def _hits(scorers: Mapping[str, Scorer], blocks: Iterator[_Block], clients: int) -> dict[str, Hits]:
     """Correct predictions of each kind of head on the samples of all blocks."""
-    found = {name: Hits.zero(clients) for name in scorers}
+    hits = {name: Hits.zero(clients) for name in scorers}
     for block in blocks:
         for name, scorer in scorers.items():
-            found[name] += scorer(*block)
-    return found
+            hits[name] += scorer(*block)
+    return hits
 
 
 def _on_all(hits: Hits, samples: int, stayed: Bool[np.ndarray, " clients"]) -> Accuracies:

@@ -55,16 +55,17 @@ def clients_told(heads: Heads, clients: Clients) -> dict[str, object]:
 
 def families(chosen: Choices) -> dict[str, int]:
     """How many clients' heads are of each family."""
-    names = [one.family for one in chosen if one is not None]
+    names = [candidate.family for candidate in chosen if candidate is not None]
     return {name.value: names.count(name) for name in Family if name in names}
 
 
 def choice_columns(chosen: Choices, chosen_local: Choices) -> dict[str, list[object]]:
     """Family and parameters of each client's P_k, and the ridge of its L_k; NaN if not used."""
     columns: dict[str, list[object]] = {
-        name: [getattr(one, name, math.nan) for one in chosen] for name in ("family", *PARAMETERS)
+        name: [getattr(candidate, name, math.nan) for candidate in chosen]
+        for name in ("family", *PARAMETERS)
     }
-    columns["local-beta"] = [getattr(one, "beta", math.nan) for one in chosen_local]
+    columns["local-beta"] = [getattr(candidate, "beta", math.nan) for candidate in chosen_local]
     return columns
 
 
@@ -81,12 +82,12 @@ def heads_csv(accuracies: Mapping[str, ClientAccuracies], heads: Heads, clients:
     return clients_csv(facts, accuracies)
 
 
-def brief(told: Mapping[str, Any]) -> dict[str, object]:
+def brief(metrics_of_heads: Mapping[str, Any]) -> dict[str, object]:
     """Few columns for `dvc exp show`: the mean of each kind of head, and its external test.
 
     Of the latter the first ensemble, and only where a group takes no part.
     """
-    numbers = {head: told[f"{FEDHIP_PREFIX}{head}"] for head in HEADS}
+    numbers = {head: metrics_of_heads[f"{FEDHIP_PREFIX}{head}"] for head in HEADS}
     few: dict[str, object] = {"fedhip": {h: of[LOCAL_TEST][MEAN] for h, of in numbers.items()}}
     if all(of[EXTERNAL_TEST] for of in numbers.values()):
         few["fedhip-external"] = {h: of[EXTERNAL_TEST][MEAN_SCORE] for h, of in numbers.items()}

@@ -21,7 +21,7 @@ BLOCK_ROWS = 4096
 BLOCK_COLUMNS = 2048
 ENSEMBLES = (MEAN_SCORE, VOTE, WEIGHT_AVERAGE)  # see pfl/evaluation/ensemble.py
 
-HeadRange = Callable[[int, int], Num[np.ndarray, "k m d"]]
+HeadRange = Callable[[int, int], Num[np.ndarray, "k m d"]]  # W_k of clients start … stop - 1
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,8 @@ def score(
     Memory beyond the arguments: the rows in float32, and for each thread a group of heads and a
     block of scores (some 60 MB). Groups do not depend on ``threads``, nor does the result.
 
-    Args:
-        rows: features, in any positive unit.
-        label: class of each sample.
-        owner: client of each sample, -1 for nobody.
-        heads: ``heads(start, stop)`` returns W_k, (stop - start, m, d), for these clients.
-        averages: of the heads, with equal weights and with weights N_k.
-        voters: whose votes count.
-        threads: groups of clients at work at the same time.
+    ``rows`` are features in any positive unit, ``owner`` the client of each sample, -1 for nobody,
+    and ``averages`` those of the heads with equal weights and with weights N_k.
     """
     clients, classes = len(voters), averages.shape[2]
     rows = rows.astype(np.float32, copy=False)

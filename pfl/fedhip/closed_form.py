@@ -79,6 +79,4 @@ def _knowledge(
 
 def one_hot(labels: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n d"]:
     """Y: a one in each row at the sample's class."""
-    targets = np.zeros((len(labels), classes))
-    targets[np.arange(len(labels)), labels] = 1.0
-    return targets
+    return np.eye(classes)[labels]

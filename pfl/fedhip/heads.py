@@ -65,9 +65,9 @@ def create_heads(
     facts = {**attributes, **origins.attributes()}
     with create(path, "heads", facts, packages=("numpy", "scipy")) as file:
         group = file.create_group("candidate")
-        put_text(group, "family", [one.family.value for one in candidates])
+        put_text(group, "family", [candidate.family.value for candidate in candidates])
         for name in PARAMETERS:
-            put(group, name, np.array([getattr(one, name) for one in candidates]))
+            put(group, name, np.array([getattr(candidate, name) for candidate in candidates]))
         for name in ("local", "personalized"):
             reserve(file, name, shape, np.float32)
         for name in ("local-choice", "choice"):

@@ -129,11 +129,7 @@ def open_uploads(path: Path) -> Iterator[Uploads]:
 
 
 def read_uploads(paths: Sequence[Path], clients: Sequence[int]) -> list[Moments]:
-    """What some clients sent, each in memory.
-
-    Args:
-        paths: files of one client each; or one file of many.
-        clients: their numbers in that one file; empty for the only client of each file.
+    """What some clients sent, each in memory: the only client of each file, or some of one file.
 
     Raises:
         InputError: a client or a file is missing or named twice, or it is not said which is meant.

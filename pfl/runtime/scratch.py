@@ -6,10 +6,11 @@ result. Nothing in it is an output: a stage that ends deletes all scratch of tha
 """
 
 import hashlib
+import importlib.metadata
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def scratch(root: Path, stage: str, key: str) -> Iterator[Path]:
 def fingerprint(parts: Mapping[str, object]) -> str:
     """Sixteen hex digits that name a piece of work: SHA-256 of ``parts`` as sorted JSON."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def work_key(
+    facts: Mapping[str, object], packages: Iterable[str], inputs: Iterable[Path] = ()
+) -> str:
+    """Name of a piece of work: whatever may change a bit of the result is in it.
+
+    That is facts, the versions of packages, the content of inputs, and all code imported by now.
+    """
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    hashes = [file_sha256(path) for path in inputs]
+    return fingerprint({**facts, **versions, "inputs": hashes, "code": code_sha256()})
 
 
 def file_sha256(path: Path) -> str:

@@ -42,12 +42,8 @@ class Range:
     def __str__(self) -> str:
         """As in ``0 < x ≤ 1``."""
         left = f"{self.low:g} {'≤' if self.with_low else '<'} x"
-        return left + (f" {'≤' if self.with_high else '<'} {self.high:g}" if self.bounded else "")
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a largest number."""
-        return self.high < math.inf
+        right = f" {'≤' if self.with_high else '<'} {self.high:g}"
+        return left + right if self.high < math.inf else left
 
 
 Kind = tuple[type, Range | None]  # of a setting: the type, and the range of a number

@@ -13,7 +13,7 @@ from pfl.training.split import Split
 
 @dataclass(frozen=True)
 class RoundContext:
-    """What local training may know besides the model and the data.
+    """What a client's local training works with, besides the model.
 
     Attributes:
         training: the settings.
@@ -23,6 +23,8 @@ class RoundContext:
             entries, and finds them again in the client's next round. Never uploaded.
         epochs: passes over the data: the settings', where a method has no number of its own.
         learning_rate: of this round, in the same sense.
+        data: the client's training samples.
+        generator: of all that is random.
     """
 
     training: Training
@@ -31,11 +33,13 @@ class RoundContext:
     memory: dict[str, Tensor]
     epochs: int
     learning_rate: float
+    data: ClientData
+    generator: torch.Generator
 
 
-# (model, data, context, generator) -> loss terms, each a mean over the samples seen. The model
-# comes with the client's merged weights and is changed in place.
-LocalTraining = Callable[[nn.Module, ClientData, RoundContext, torch.Generator], dict[str, float]]
+# (model, context) -> loss terms, each a mean over the samples seen. The model comes with the
+# client's merged weights and is changed in place.
+LocalTraining = Callable[[nn.Module, RoundContext], dict[str, float]]
 
 
 @dataclass(frozen=True)

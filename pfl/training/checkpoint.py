@@ -45,17 +45,13 @@ def load_federation(path: Path) -> tuple[Federation, dict[str, Any]]:
 
 def _federation(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Federation:
     shared: dict[str, Tensor] = {}
-    kept: list[dict[str, dict[str, Tensor]]] = [
-        {"private": {}, "memory": {}} for _ in facts["last"]
-    ]
+    own: list[dict[str, dict[str, Tensor]]] = [{"private": {}, "memory": {}} for _ in facts["last"]]
     for key, value in tensors.items():
         kind, _, name = key.partition("/")
         if kind == "shared":
             shared[name] = value
         else:
             client, _, name = name.partition("/")
-            kept[int(client)][kind][name] = value
-    members = tuple(
-        Member(last, **values) for last, values in zip(facts["last"], kept, strict=True)
-    )
-    return Federation(facts["round"], shared, members)
+            own[int(client)][kind][name] = value
+    members = (Member(last, **values) for last, values in zip(facts["last"], own, strict=True))
+    return Federation(facts["round"], shared, tuple(members))

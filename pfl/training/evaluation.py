@@ -141,8 +141,7 @@ def model_in_use(problem: LocalProblem, place: ClientRound) -> nn.Module:
     """The model that a client uses after the round."""
     model = place.model(problem)
     if problem.algorithm.personalize is not None:
-        data, generator = problem.clients[place.client], place.stream(problem, "personal")
-        problem.algorithm.personalize(model, data, place.context(problem), generator)
+        problem.algorithm.personalize(model, place.context(problem, "personal"))
     return model
 
 

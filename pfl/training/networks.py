@@ -67,14 +67,9 @@ class Residual(nn.Module):
 def build(
     name: str, in_channels: int, image_size: int, classes: int, generator: torch.Generator
 ) -> nn.Module:
-    """The network ``name`` for square images, with weights drawn from ``generator``.
+    """The network ``name`` of :data:`NETWORKS` for square images, grey (1) or RGB (3).
 
-    Args:
-        name: a key of :data:`NETWORKS`.
-        in_channels: 1 for grey, 3 for RGB.
-        image_size: height and width in pixels.
-        classes: class scores per image.
-        generator: source of the initial weights, on the CPU.
+    Its weights, on the CPU, are drawn from ``generator``.
 
     Raises:
         InputError: the name is unknown, or the images are too small.
@@ -90,24 +85,15 @@ def build(
 
 
 def build_head(features: int, hidden: int, classes: int, generator: torch.Generator) -> nn.Module:
-    """A network on features (batch, features): linear, or with a layer of ``hidden`` units.
+    """A network on m = ``features``: linear, or with a layer of ``hidden`` > 0 rectified units."""
 
-    Args:
-        features: m.
-        hidden: rectified units between the features and the classifier; 0 for none.
-        classes: class scores per sample.
-        generator: source of the initial weights, on the CPU.
-    """
-    if not hidden:
-        return _drawn(lambda: _named(classifier=nn.Linear(features, classes)), generator)
-    return _drawn(
-        lambda: _named(
-            hidden=nn.Linear(features, hidden),
-            relu=nn.ReLU(),
-            classifier=nn.Linear(hidden, classes),
-        ),
-        generator,
-    )
+    def make() -> nn.Module:
+        if not hidden:
+            return _named(classifier=nn.Linear(features, classes))
+        layer, classifier = nn.Linear(features, hidden), nn.Linear(hidden, classes)
+        return _named(hidden=layer, relu=nn.ReLU(), classifier=classifier)
+
+    return _drawn(make, generator)
 
 
 def _drawn(make: Callable[[], nn.Module], generator: torch.Generator) -> nn.Module:
@@ -187,28 +173,17 @@ def _resnet(shape: ImageShape, blocks: Sequence[int], widths: Sequence[int]) -> 
 
 def _stem(shape: ImageShape, width: int) -> nn.Module:
     """7 × 7 with stride 2 and a pooling for photographs, 3 × 3 for small images."""
-    if shape.size <= SMALL_IMAGE:
-        return _named(
-            conv=_convolution(shape.channels, width, 3, 1),
-            norm=Normalization(width),
-            relu=nn.ReLU(),
-        )
-    return _named(
-        conv=_convolution(shape.channels, width, 7, 2),
-        norm=Normalization(width),
-        relu=nn.ReLU(),
-        pool=nn.MaxPool2d(3, stride=2, padding=1),
-    )
+    small = shape.size <= SMALL_IMAGE
+    conv = _convolution(shape.channels, width, *((3, 1) if small else (7, 2)))
+    pool = {} if small else {"pool": nn.MaxPool2d(3, stride=2, padding=1)}
+    return _named(conv=conv, norm=Normalization(width), relu=nn.ReLU(), **pool)
 
 
 def _block(inputs: int, width: int, stride: int) -> nn.Module:
     """Basic block: two 3 × 3 convolutions beside the identity, or a projection where it widens."""
     shortcut: nn.Module = nn.Identity()
     if stride != 1 or inputs != width:
-        shortcut = _named(
-            conv=_convolution(inputs, width, 1, stride),
-            norm=Normalization(width),
-        )
+        shortcut = _named(conv=_convolution(inputs, width, 1, stride), norm=Normalization(width))
     body = _named(
         conv1=_convolution(inputs, width, 3, stride),
         norm1=Normalization(width),

@@ -56,8 +56,10 @@ class LocalProblem(Problem):
     tests: TestData
     device: torch.device
 
-    def context(self, number: int, memory: Mapping[str, Tensor]) -> RoundContext:
-        """What local training of round ``number`` gets to know."""
+    def context(
+        self, client: int, number: int, memory: Mapping[str, Tensor], generator: torch.Generator
+    ) -> RoundContext:
+        """What the client's local training of round ``number`` works with."""
         return RoundContext(
             training=self.training,
             round=number,
@@ -65,6 +67,8 @@ class LocalProblem(Problem):
             memory={name: value.to(self.device) for name, value in memory.items()},
             epochs=self.training.epochs,
             learning_rate=self.training.rate(number),
+            data=self.clients[client],
+            generator=generator,
         )
 
 

@@ -49,11 +49,7 @@ def run_metrics(
 ) -> dict[str, Any]:
     """``metrics.json``: few numbers for all clients together, after the last round.
 
-    Args:
-        method: its name in the comparison.
-        problem: what was played.
-        result: what came of it.
-        settings: what the method alone depends on.
+    ``method`` is its name in the comparison, ``settings`` are what it alone depends on.
     """
     run = {
         "seed": problem.training.seed,

@@ -109,13 +109,10 @@ class ClientRound:
         model.load_state_dict(merge(self.shared, self.member.private, split))
         return model.to(memory_format=torch.channels_last)
 
-    def context(self, problem: LocalProblem) -> RoundContext:
-        """What the client's training may know, with the memory it left in its last round."""
-        return problem.context(self.round, self.member.memory)
-
-    def stream(self, problem: Problem, purpose: str) -> torch.Generator:
-        """The client's random numbers in this round for one purpose."""
-        return stream(problem.training.seed, purpose, self.round, self.client)
+    def context(self, problem: LocalProblem, purpose: str) -> RoundContext:
+        """What training works with: the memory of the last round, random numbers for a purpose."""
+        generator = stream(problem.training.seed, purpose, self.round, self.client)
+        return problem.context(self.client, self.round, self.member.memory, generator)
 
 
 @dataclass(frozen=True)
@@ -148,9 +145,8 @@ class TrainRequest:
             InputError: the loss or a weight is no longer finite.
         """
         place = self.place
-        model, context = place.model(problem), place.context(problem)
-        data, generator = problem.clients[place.client], place.stream(problem, "train")
-        terms = problem.algorithm.train(model, data, context, generator)
+        model, context = place.model(problem), place.context(problem, "train")
+        terms = problem.algorithm.train(model, context)
         state, split = model_state(model), problem.split(place.round)
         _check_finite(problem.training, place, terms, state)
         memory = {name: value.cpu().contiguous() for name, value in context.memory.items()}

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from pfl.errors import InputError
 from pfl.evaluation.accuracies import ClientAccuracies
 from pfl.evaluation.metrics import LOCAL_TEST, MEAN_PROBABILITY, NEW_TEST, UPLOAD_BYTES, VALIDATION
 from pfl.runtime.progress import progress
-from pfl.runtime.workers import Run, workers
+from pfl.runtime.workers import workers
 from pfl.training.checkpoint import load_federation, save_federation
 from pfl.training.evaluation import score_all, score_clients
 from pfl.training.problem import LocalProblem
@@ -50,26 +49,20 @@ def train_and_test(problem: LocalProblem, folder: Path, processes: int) -> Resul
         InputError: training diverged (the last good state stays), or a worker was killed.
     """
     federation, history = _resume(problem, folder / STATE)
-    start, before = time.monotonic(), federation.round
+    start, before, rounds = time.monotonic(), federation.round, problem.training.rounds
     with workers(problem, processes) as run:
-        for number in _rounds(problem, before):
+        left, name = range(before + 1, rounds + 1), problem.algorithm.name
+        for number in progress(left, rounds, "round", name, initial=before):
             federation, summary = play_round(problem, federation, run)
             history.append(round_row(summary))
-            if number % problem.training.evaluate_every == 0 and number < problem.training.rounds:
+            if number % problem.training.evaluate_every == 0 and number < rounds:
                 history[-1] |= mean_row(score_clients(problem, federation, run))
             save_federation(folder / STATE, federation, {"history": history})
-        _log_time(federation.round - before, time.monotonic() - start)
-        return _tested(problem, federation, history, run)
-
-
-def _log_time(rounds: int, seconds: float) -> None:
-    """Log how long it took; in the reports it would give equal runs different bytes."""
-    if rounds:
-        log.info("%d rounds in %.1f s, %.2f s a round.", rounds, seconds, seconds / rounds)
-
-
-def _tested(problem: LocalProblem, federation: Federation, history: list[Row], run: Run) -> Result:
-    accuracies = score_all(problem, federation, run)
+        # In the log, not in the reports, where it would give equal runs different bytes.
+        played, seconds = rounds - before, time.monotonic() - start
+        if played:
+            log.info("%d rounds in %.1f s, %.2f s a round.", played, seconds, seconds / played)
+        accuracies = score_all(problem, federation, run)
     history[-1] |= mean_row(accuracies)
     return Result(federation, history, accuracies)
 
@@ -85,11 +78,6 @@ def _resume(problem: LocalProblem, path: Path) -> tuple[Federation, list[Row]]:
     log.info("Going on: %d of %d rounds were finished before.", federation.round,
              problem.training.rounds)  # fmt: skip
     return federation, facts["history"]
-
-
-def _rounds(problem: LocalProblem, done: int) -> Iterator[int]:
-    rounds, name = problem.training.rounds, problem.algorithm.name
-    yield from progress(range(done + 1, rounds + 1), rounds, "round", name, initial=done)
 
 
 def round_row(summary: RoundSummary) -> Row:

@@ -11,17 +11,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import RoundContext
 
 Terms = dict[str, Float[Tensor, ""]]
-# (model, inputs, labels) -> the loss to be minimized, and terms to be reported.
-Loss = Callable[[nn.Module, Tensor, Tensor], tuple[Float[Tensor, ""], Terms]]
+Value = tuple[Float[Tensor, ""], Terms]  # the loss to be minimized, and terms to be reported
+Loss = Callable[[nn.Module, Tensor, Tensor], Value]  # of the model, inputs and labels
 
 
 def cross_entropy(
     model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-) -> tuple[Float[Tensor, ""], Terms]:
+) -> Value:
     """CE(g(x), y), batch mean; reported with the accuracy on the batch."""
     logits = model(inputs)
     loss = F.cross_entropy(logits, label)
@@ -29,19 +28,15 @@ def cross_entropy(
     return loss, {"loss": loss.detach(), "accuracy": hits}
 
 
-def train(
-    model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-) -> dict[str, float]:
+def train(model: nn.Module, context: RoundContext) -> dict[str, float]:
     """Minimize the cross-entropy over all parameters for the round's epochs."""
-    return descend(model, model.parameters(), data, context, generator, cross_entropy)
+    return descend(model, model.parameters(), context, cross_entropy)
 
 
 def descend(
     model: nn.Module,
     parameters: Iterable[nn.Parameter],
-    data: ClientData,
     context: RoundContext,
-    generator: torch.Generator,
     loss: Loss,
     after_batch: Callable[[], None] | None = None,
     after_epoch: Callable[[], None] | None = None,
@@ -49,16 +44,9 @@ def descend(
 ) -> dict[str, float]:
     """SGD on ``parameters`` with a loss; returns its terms' means over all samples seen.
 
-    Args:
-        model: changed in place.
-        parameters: those that move.
-        data: the client's.
-        context: of the round.
-        generator: of the order of the samples and their augmentation.
-        loss: what is minimized.
-        after_batch: called after the steps on each batch, for what a method does between them.
-        after_epoch: called after each pass over the data.
-        repeats: steps of the optimizer on each batch; the terms are those of the last one.
+    ``after_batch`` is called after the ``repeats`` steps on each batch, for what a method does
+    between them, and ``after_epoch`` after each pass over the data. The terms of a batch are those
+    of the last step.
     """
     optimizer = sgd(parameters, context)
     totals: dict[str, Tensor] = {}
@@ -66,7 +54,7 @@ def descend(
     model.train()
     settings = context.training
     for _ in range(context.epochs):
-        for inputs, label in data.batches(settings.batch_size, generator):
+        for inputs, label in context.data.batches(settings.batch_size, context.generator):
             for _ in range(repeats):
                 with autocast(inputs.device, settings.bf16):
                     value, terms = loss(model, inputs, label)

@@ -25,7 +25,8 @@ from pfl.data.features.fixed_point import dequantize
 from pfl.data.images.images import ImageFiles, Images, PixelArray, write_images
 from pfl.errors import InputError
 from pfl.runtime import machine
-from stages.extract import Device, Precision, extract
+from pfl.runtime.values import Device, Precision
+from stages.extract import extract
 from tests.workspace import ROOT
 
 DEFAULTS = YAML(typ="safe").load((ROOT / "params.yaml").read_text())["extract"]

@@ -41,7 +41,7 @@ def test_one_client_alone_is_plain_training():
     federation, _ = play(alone)
     model = network().to(memory_format=torch.channels_last)
     for number in (1, 2, 3):
-        train(model, alone.clients[0], alone.context(number, {}), stream(0, "train", number, 0))
+        train(model, alone.context(0, number, {}, stream(0, "train", number, 0)))
     assert equal(federation.shared, model.state_dict())
 
 
@@ -104,7 +104,7 @@ def test_the_server_averages_by_samples():
     alone = []
     for client in (0, 1):
         model = network()
-        train(model, of.clients[client], of.context(1, {}), stream(0, "train", 1, client))
+        train(model, of.context(client, 1, {}, stream(0, "train", 1, client)))
         alone.append(model.state_dict())
     for name, value in federation.shared.items():
         torch.testing.assert_close(value, (2 * alone[0][name] + 9 * alone[1][name]) / 11)
@@ -157,7 +157,8 @@ def test_a_round_that_loses_everybody_changes_nothing():
 
 def test_the_learning_rate_decays():
     of = problem(learning_rate=0.5, learning_rate_decay=0.1)
-    assert [of.context(t, {}).learning_rate for t in (1, 2, 3)] == pytest.approx([0.5, 0.05, 0.005])
+    rates = [of.context(0, t, {}, stream(0, "train", t, 0)).learning_rate for t in (1, 2, 3)]
+    assert rates == pytest.approx([0.5, 0.05, 0.005])
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -167,7 +168,7 @@ def test_divergence_stops_with_round_client_and_advice(processes):
 
 
 def test_weights_that_diverge_stop_too():
-    def spoil(model, data, context, generator):
+    def spoil(model, context):
         torch.nn.init.constant_(model[0].weight, float("nan"))
         return {"loss": 1.0}
 

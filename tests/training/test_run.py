@@ -35,13 +35,9 @@ def stop_after(monkeypatch, rounds):
 
 
 def told(result):
-    return (
-        result.history,
-        result.scores.clients.own.tobytes(),
-        result.scores.clients.validation.tobytes(),
-        result.scores.pooled.tobytes(),
-        result.scores.new,
-    )
+    tests = result.accuracies
+    clients = (tests.local, tests.validation, tests.everybody)
+    return result.history, *(test.clients.tobytes() for test in clients), tests.new.ensemble
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
@@ -88,8 +84,8 @@ def test_the_history_tells_each_round(tmp_path):
     assert [row["train:loss"] for row in result.history] == [s.terms["loss"] for s in summaries]
     assert ["local-test" in row for row in result.history] == [False, True, False, True, True]
     assert ["new-test" in row for row in result.history] == [False] * 4 + [True]
-    assert result.history[-1]["local-test"] == np.nanmean(result.scores.clients.own)
-    assert result.history[-1]["validation"] == np.nanmean(result.scores.clients.validation)
+    assert result.history[-1]["local-test"] == np.nanmean(result.accuracies.local.clients)
+    assert result.history[-1]["validation"] == np.nanmean(result.accuracies.validation.clients)
 
 
 def test_tests_change_no_training(tmp_path):
@@ -105,8 +101,8 @@ def test_divergence_keeps_the_last_good_state(tmp_path):
     of = problem()
     original = of.algorithm.train
 
-    def spoiled(model, data, context, generator):
-        terms = original(model, data, context, generator)
+    def spoiled(model, context):
+        terms = original(model, context)
         return terms if context.round < 3 else {"loss": float("nan")}
 
     broken = replace(of, algorithm=replace(of.algorithm, train=spoiled))

@@ -11,8 +11,9 @@ from pfl.training.sgd import cross_entropy, descend, train
 from tests.federations import equal, generator, images, network, problem
 
 
-def context(**changes):
-    return problem(**changes).context(1, {})
+def context(data, seed=0, **changes):
+    """A round's context for a client with these samples."""
+    return replace(problem(**changes).context(0, 1, {}, generator(seed)), data=data)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
@@ -20,7 +21,7 @@ def context(**changes):
 def test_training_is_a_plain_loop(normalized, nesterov):
     data = images(11)
     ours, plain = network(normalized), network(normalized)
-    train(ours, data, context(nesterov=nesterov), generator())
+    train(ours, context(data, nesterov=nesterov))
     optimizer = torch.optim.SGD(
         plain.parameters(), 0.05, momentum=0.9, nesterov=nesterov, weight_decay=5e-4, fused=True
     )
@@ -37,7 +38,7 @@ def test_training_is_a_plain_loop(normalized, nesterov):
 def test_terms_are_means_over_samples():
     """With a learning rate of zero every pass sees the same network."""
     data, model = images(11), network()
-    told = train(model, data, replace(context(), learning_rate=0.0), generator())
+    told = train(model, replace(context(data), learning_rate=0.0))
     logits = model(data.view(data.stored)).detach()
     assert told["loss"] == pytest.approx(float(F.cross_entropy(logits, data.label)), rel=1e-5)
     hits = (logits.argmax(1) == data.label).double().mean()
@@ -48,9 +49,7 @@ def test_terms_are_means_over_samples():
 def test_training_helps(seed):
     """At a rate without chaos: with each of 20 seeds, the loss fell to between 0.20 and 0.22."""
     first, last = (
-        train(network(), images(60), context(learning_rate=0.005, epochs=epochs), generator(seed))[
-            "loss"
-        ]
+        train(network(), context(images(60), seed, learning_rate=0.005, epochs=epochs))["loss"]
         for epochs in (1, 20)
     )
     assert last < 0.5 * first
@@ -58,21 +57,21 @@ def test_training_helps(seed):
 
 def test_only_the_parameters_given_move():
     model, start = network(), network().state_dict()
-    descend(model, model[9].parameters(), images(9), context(), generator(), cross_entropy)
+    descend(model, model[9].parameters(), context(images(9)), cross_entropy)
     changed = {name for name, value in model.state_dict().items() if not start[name].equal(value)}
     assert changed == {"9.weight", "9.bias"}
 
 
 def test_without_momentum_nesterov_has_no_meaning():
     left, right = network(), network()
-    train(left, images(9), context(momentum=0.0, nesterov=True), generator())
-    train(right, images(9), context(momentum=0.0, nesterov=False), generator())
+    train(left, context(images(9), momentum=0.0, nesterov=True))
+    train(right, context(images(9), momentum=0.0, nesterov=False))
     assert equal(left.state_dict(), right.state_dict())
 
 
 def test_bfloat16_rounds_products_and_keeps_weights_in_float32():
     left, right = network(), network()
-    told = train(left, images(20), context(), generator())
-    rounded = train(right, images(20), context(precision=Precision.bf16), generator())
+    told = train(left, context(images(20)))
+    rounded = train(right, context(images(20), precision=Precision.bf16))
     assert told["loss"] != rounded["loss"] == pytest.approx(told["loss"], rel=0.02)
     assert {value.dtype for value in right.state_dict().values()} == {torch.float32}

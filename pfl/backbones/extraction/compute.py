@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 from pfl.backbones.models.backbone import Backbone
 from pfl.data.features.fixed_point import Quantized, quantize
 from pfl.data.images.images import Images
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.process import end_with_parent, keep_memory
 
 PREFETCH = 2  # batches per worker
@@ -72,13 +72,9 @@ def embed(work: Work, todo: Sequence[int], workers: int) -> Iterator[Quantized]:
     Raises:
         InputError: an image is damaged, a feature is not finite, or a worker was killed.
     """
-    return _embedded(work, todo, workers, finish=work.device.type == "cpu")
-
-
-def _embedded(work: Work, todo: Sequence[int], workers: int, finish: bool) -> Iterator[Quantized]:
-    """Have the workers ``finish`` each batch, or run the model here on what they decoded."""
+    # On a CPU the workers finish each batch; else the model runs here on what they decoded.
     loader = DataLoader(
-        _Batches(work, finish),
+        _Batches(work, finish=work.device.type == "cpu"),
         batch_size=None,
         sampler=todo,
         num_workers=max(1, min(workers, len(todo))),
@@ -125,7 +121,7 @@ def _received(items: Iterator[Item]) -> Generator[Item, None, None]:
         if not str(error).startswith("DataLoader worker (pid"):  # an error inside a worker
             raise
         raise InputError(
-            f"A worker process was killed ({' '.join(str(error).split())}), most likely because "
+            f"A worker process was killed ({one_line(error)}), most likely because "
             "memory ran out: set a smaller extract.batch-size, or close other programs, and run "
             "again; finished work is kept."
         ) from None

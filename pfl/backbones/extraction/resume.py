@@ -28,14 +28,8 @@ def extract_blocks(work: Work, folder: Path, workers: int, numbers: range) -> li
     if done:
         log.info("Going on: %d of %d images were finished before.", done, total)
     if todo:
-        pieces = progress(
-            zip(todo, embed(work, todo, workers), strict=True),
-            total=total,
-            unit="image",
-            label="Extracting",
-            initial=done,
-            step=work.batch,
-        )
+        numbered = zip(todo, embed(work, todo, workers), strict=True)
+        pieces = progress(numbered, total, "image", "Extracting", initial=done, step=work.batch)
         blocks += _stored(folder, pieces, work.batch)
     return sorted(blocks, key=lambda block: block.start)
 

@@ -67,15 +67,10 @@ def write_shard(
     facts: dict[str, Attribute],
     packages: tuple[str, ...],
 ) -> None:
-    """Store the rows of consecutive blocks.
+    """Store the rows of consecutive blocks, of m features for some of the n ``images`` in all.
 
-    Args:
-        path: of the shard.
-        blocks: its rows, by image number.
-        m: features per image.
-        images: n, of all shards together.
-        facts: attributes of the whole ``features.h5``, but for saturation.
-        packages: whose versions may change a feature.
+    ``facts`` are attributes of the whole ``features.h5``, but for saturation; the versions of
+    ``packages`` may change a feature.
     """
     start, stop = blocks[0].start, blocks[-1].stop
     attributes: dict[str, Attribute] = {

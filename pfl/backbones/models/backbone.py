@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from pfl.backbones.models.transform import Transform
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 
 DEFAULT_RANGE = 32.0
 # What may follow the last activation without making features larger.
@@ -87,7 +87,7 @@ def _trial(name: str, module: nn.Module, size: int) -> tuple[Float[Tensor, "1 m"
         except (RuntimeError, AssertionError, ValueError) as error:
             raise InputError(
                 f"Backbone '{name}' cannot take images of {size} × {size} pixels "
-                f"({' '.join(str(error).split())}): set extract.image-size to auto, its own size."
+                f"({one_line(error)}): set extract.image-size to auto, its own size."
             ) from error
     if features.ndim != 2:
         raise InputError(

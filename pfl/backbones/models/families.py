@@ -28,7 +28,7 @@ from pfl.backbones.models.weights import (
     read_state,
     torch_hub,
 )
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
@@ -58,20 +58,18 @@ def load_backbone(
     return family(name, weights, image_size, feature_range)
 
 
-def _timm(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _timm(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     config = _timm_config(name)
     tagged = f"{config['architecture']}.{config['tag']}" if config["tag"] else name
     places, advice = _timm_places(name, config)
     path = find_weights(name, weights, places, advice)
     digest = _digest(name, path, tuple(Path(url).name for url in (config["url"],) if url))
-    size = {"img_size": image_size} if image_size and config["fixed_input_size"] else {}
+    size = {"img_size": side} if side and config["fixed_input_size"] else {}
     model = _filled(name, config, path, size)
     model.reset_classifier(0)
     settings = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
-    transform = configured(settings, image_size)
-    return frozen(name, model, transform, digest, f"timm {tagged}", feature_range)
+    transform = configured(settings, side)
+    return frozen(name, model, transform, digest, f"timm {tagged}", bound)
 
 
 def _timm_config(name: str) -> dict[str, Any]:
@@ -139,7 +137,7 @@ def _filled(name: str, config: Mapping[str, Any], path: Path, size: Mapping[str,
                 **size,
             )
         except MISFIT as error:
-            reason = reason or " ".join(str(error).split())
+            reason = reason or one_line(error, 400)
     raise _misfit(name, path, reason, " Or try extract.image-size auto." if size else "")
 
 
@@ -163,14 +161,12 @@ def _head_widths(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Iter
 
 def _misfit(name: str, path: Path, reason: str, more: str = "") -> InputError:
     return InputError(
-        f"The weights in {path} do not fit backbone '{name}' ({reason[:400]}): give the weights "
+        f"The weights in {path} do not fit backbone '{name}' ({reason}): give the weights "
         f"of this very model, or set extract.backbone to the model that they belong to.{more}"
     )
 
 
-def _mobilenet(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _mobilenet(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """MobileNetV2 of torchvision; its second official file wants another resize than the first."""
     releases = tuple(MobileNet_V2_Weights)
     first = MobileNet_V2_Weights.IMAGENET1K_V1
@@ -183,7 +179,7 @@ def _mobilenet(
     try:
         model.load_state_dict(state)
     except MISFIT as error:
-        raise _misfit(name, path, " ".join(str(error).split())) from error
+        raise _misfit(name, path, one_line(error, 400)) from error
     model.classifier = nn.Identity()
     preset = release.transforms()
     config = {
@@ -194,15 +190,11 @@ def _mobilenet(
         "mean": preset.mean,
         "std": preset.std,
     }
-    transform = configured(config, image_size)
-    return frozen(
-        name, model, transform, digest, f"torchvision {name} {release.name}", feature_range
-    )
+    transform = configured(config, side)
+    return frozen(name, model, transform, digest, f"torchvision {name} {release.name}", bound)
 
 
-def _random_tiny(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def _random_tiny(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """Two convolutions with fixed random weights and m = 16, for fast tests only."""
     del weights  # It has none.
     log.warning("Backbone '%s' is random: for tests only, its accuracies mean nothing.", name)
@@ -218,8 +210,8 @@ def _random_tiny(
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5, generator=generator)
         digest.update(parameter.detach().numpy().tobytes())
-    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
-    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", feature_range)
+    transform = squares(PIXELS_SIZE, HALF, HALF, side)
+    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", bound)
 
 
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {

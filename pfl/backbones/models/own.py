@@ -13,7 +13,7 @@ from pfl.backbones.mae.encoder_file import load_encoder
 from pfl.backbones.models.backbone import Backbone, frozen
 from pfl.backbones.models.transform import squares
 from pfl.backbones.models.weights import find_weights
-from pfl.errors import InputError
+from pfl.errors import InputError, one_line
 from pfl.runtime.scratch import file_sha256
 
 MAE, PIXELS = "mae", "raw-pixels"
@@ -25,9 +25,7 @@ ADVICE = (
 )
 
 
-def masked_autoencoder(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def masked_autoencoder(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """The encoder that ``pretrain`` has made; the file says of itself what it is.
 
     Raises:
@@ -36,22 +34,22 @@ def masked_autoencoder(
     path = find_weights(name, weights, [], ADVICE)
     stored = load_encoder(path)
     own, training = stored.architecture, stored.training
-    shape = replace(own, image_size=image_size or own.image_size)
+    shape = replace(own, image_size=side or own.side)
     module = build_encoder(shape)
     try:
         module.load_state_dict(_resampled(stored.weights, own, shape))
     except (RuntimeError, KeyError) as error:
         raise InputError(
             f"The weights in {path} do not fit the architecture that it names "
-            f"({' '.join(str(error).split())[:300]}): run `dvc repro`, which makes it again."
+            f"({one_line(error, 300)}): run `dvc repro`, which makes it again."
         ) from error
     # As in pretraining.
-    transform = squares(own.image_size, stored.mean, stored.std, image_size)
+    transform = squares(own.side, stored.mean, stored.std, side)
     described = (
         f"masked autoencoder, {shape.depth} blocks of {shape.width}, patches of "
         f"{shape.patch_size} px, {training['epochs']} epochs on {training['images']} images"
     )
-    return frozen(name, module, transform, file_sha256(path), described, feature_range)
+    return frozen(name, module, transform, file_sha256(path), described, bound)
 
 
 def _resampled(
@@ -66,12 +64,10 @@ def _resampled(
     return {**weights, "pos_embed": places}
 
 
-def raw_pixels(
-    name: str, weights: Path, image_size: int | None, feature_range: float | None
-) -> Backbone:
+def raw_pixels(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
     """Every pixel as a feature, from −1 to 1: what a backbone has to beat."""
     del weights  # It has none.
-    transform = squares(PIXELS_SIZE, HALF, HALF, image_size)
+    transform = squares(PIXELS_SIZE, HALF, HALF, side)
     digest = hashlib.sha256(b"").hexdigest()
     module = nn.Sequential(nn.Flatten())
-    return frozen(name, module, transform, digest, "pixels", feature_range or 1.0)
+    return frozen(name, module, transform, digest, "pixels", bound or 1.0)

@@ -39,8 +39,8 @@ class Transform:
     resize: int
     squash: bool
     interpolation: str
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
     def __str__(self) -> str:
         """One line for the provenance of features."""
@@ -121,13 +121,11 @@ def configured(config: Mapping[str, Any], image_size: int | None) -> Transform:
         raise InputError(
             f"The image size is {size} pixels: set extract.image-size to 1 … {LARGEST_SIZE}."
         )
-    red, green, blue = config["mean"]
-    red_std, green_std, blue_std = config["std"]
     return Transform(
         size=size,
         resize=math.floor(size / config["crop_pct"]),
         squash=config["crop_mode"] == "squash",
         interpolation=config["interpolation"],
-        mean=(float(red), float(green), float(blue)),
-        std=(float(red_std), float(green_std), float(blue_std)),
+        mean=tuple(map(float, config["mean"])),
+        std=tuple(map(float, config["std"])),
     )

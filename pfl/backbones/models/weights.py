@@ -21,7 +21,7 @@ from timm.models import load_state_dict
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
-from pfl.errors import InputError, of_system
+from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.scratch import file_sha256
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # Readers raise nearly anything on damaged bytes.
         if of_system(error):
             raise
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = one_line(error, 200)
     raise InputError(
         f"{path} cannot be read as weights ({reason}): give a .safetensors file, or a state "
         "dictionary saved by torch.save with nothing but tensors in it."
@@ -132,9 +132,7 @@ def hugging_face(repository: str) -> Path:
         except Exception as error:  # Whatever the client's HTTP library raises, and closed hubs.
             if of_system(error):
                 raise
-            raise NotFoundHereError(
-                f"hub, {repository} ({' '.join(str(error).split())})"
-            ) from error
+            raise NotFoundHereError(f"hub, {repository} ({one_line(error)})") from error
     raise NotFoundHereError(f"hub, {repository} (it has no {' or '.join(names)})")
 
 
@@ -148,9 +146,7 @@ def _reach(url: str, place: str) -> None:
     except urllib.error.HTTPError:
         return  # The server is there; what it says of the file is for the hub's client to judge.
     except OSError as error:
-        raise NotFoundHereError(
-            f"{place} (not cached, and no connection: {_why(error)})"
-        ) from error
+        raise _unreachable(place, error) from error
 
 
 def torch_hub(url: str) -> Path:
@@ -167,12 +163,11 @@ def torch_hub(url: str) -> Path:
     except urllib.error.HTTPError as error:
         raise NotFoundHereError(f"{place} (not cached; the server says {error.code})") from error
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise NotFoundHereError(
-            f"{place} (not cached, and no connection: {_why(error)})"
-        ) from error
+        raise _unreachable(place, error) from error
     check_name(path, file_sha256(path), (path.name,))
     return path
 
 
-def _why(error: OSError) -> str:
-    return str(getattr(error, "reason", error))
+def _unreachable(place: str, error: OSError) -> NotFoundHereError:
+    why = getattr(error, "reason", error)
+    return NotFoundHereError(f"{place} (not cached, and no connection: {why})")

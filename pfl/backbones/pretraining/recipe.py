@@ -1,6 +1,5 @@
 """How a masked autoencoder is trained, and its state while it is."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -135,15 +134,12 @@ def _weights(encoder: nn.Module) -> dict[str, Tensor]:
 
 def _optimizer(model: nn.Module, recipe: Recipe) -> Optimizer:
     """AdamW; vectors (biases, normalizations, the mask token) are not drawn to zero."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [
-        {"params": list(_trained(model, matrices)), "weight_decay": decay}
+        {
+            "params": [w for w in trained if (w.squeeze().ndim > 1) == matrices],
+            "weight_decay": decay,
+        }
         for matrices, decay in ((True, recipe.weight_decay), (False, 0.0))
     ]
     return AdamW(groups, lr=0.0, betas=BETAS, fused=True)
-
-
-def _trained(model: nn.Module, matrices: bool) -> Iterator[nn.Parameter]:
-    for parameter in model.parameters():
-        is_matrix = parameter.squeeze().ndim > 1
-        if parameter.requires_grad and is_matrix == matrices:
-            yield parameter

@@ -1,6 +1,5 @@
 """The report on a run of pretraining: a table of its epochs, a few numbers, figures."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
+from pfl.artifacts.json import json_text
 from pfl.backbones.pretraining.figure import draw_curve, draw_reconstructions
 from pfl.backbones.pretraining.loss import restored
 from pfl.backbones.pretraining.masking import draw_visible, hidden_patches, visible_count
@@ -40,7 +40,7 @@ def write_report(
         "probe-untrained": probes[0] if probes else None,
         **facts,
     }
-    write_text(folder / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "metrics.json", json_text(metrics))
     if recipe.epochs:
         draw_curve(folder / "curve.png", history)
     images = shown.batch(slice(0, SHOWN))

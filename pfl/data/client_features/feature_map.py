@@ -6,6 +6,7 @@ to a stated length. All three give int16 rows again, row by row, so sums stay ex
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,32 +101,25 @@ def open_mapped_features(path: Path, feature_map: FeatureMap) -> Iterator[Featur
         InputError: the file is missing, damaged or of another kind, or the map impossible.
     """
     with open_features(path) as plain:
-        features, saturated, shortened = plain, _Count(), _Count()
+        features, cut = plain, Counter[type]()
         for made in feature_map.maps(plain.m, plain.step):
-            features = _mapped(features, made, shortened if isinstance(made, Clip) else saturated)
+            features = _mapped(features, made, cut)
         yield features
-    if saturated.number:
+    if cut[SignMap]:
         log.warning(
             "%d values of the mapped features exceed the fixed-point range and were clipped: set "
-            "extract.feature-range higher to avoid it.", saturated.number,
+            "extract.feature-range higher to avoid it.", cut[SignMap],
         )  # fmt: skip
     if feature_map.norm is not None:
-        log.info(
-            "%d feature rows were longer than %g and clipped.", shortened.number, feature_map.norm
-        )
+        log.info("%d feature rows were longer than %g and clipped.", cut[Clip], feature_map.norm)
 
 
-@dataclass
-class _Count:
-    number: int = 0
-
-
-def _mapped(features: Features, made: SignMap | Clip, count: _Count) -> Features:
-    """The features after one more map, whose second result is added up."""
+def _mapped(features: Features, made: SignMap | Clip, cut: Counter[type]) -> Features:
+    """The features after one more map; what it cuts off is counted by the kind of map."""
 
     def rows(plain: Int16[np.ndarray, "n m"]) -> Int16[np.ndarray, "n p"]:
         mapped, number = made(plain)
-        count.number += number
+        cut[type(made)] += number
         return mapped
 
     return features.mapped(rows, made.m, made.step)

@@ -16,7 +16,7 @@ how: readers make the change.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -260,15 +260,10 @@ class Images:
             yield data[left:right]
 
 
-@contextmanager
-def open_images(path: Path) -> Iterator[Images]:
+def open_images(path: Path) -> closing[Images]:
     """Open ``images.h5`` for reading.
 
     Raises:
         InputError: the file is missing, damaged or of another kind.
     """
-    images = Images(path)
-    try:
-        yield images
-    finally:
-        images.close()
+    return closing(Images(path))

@@ -14,10 +14,7 @@ def apportion(
     ⌊(total·W_{k-1} + r) / Σw⌋. So every part is ⌊q_k⌋ or ⌈q_k⌉, the parts sum to ``total``, and
     the mean of a part is exactly q_k. A client without weight gets nothing.
 
-    Args:
-        total: what is cut, below 2³⁰.
-        weights: whole numbers ≥ 0, of which at least one is positive, with a sum below 2³³.
-        rng: source of the order and of r.
+    ``total`` is below 2³⁰; weights are whole numbers ≥ 0 with a positive sum below 2³³.
     """
     order = rng.permutation(len(weights))
     cumulative = np.cumsum(weights[order], dtype=np.int64)

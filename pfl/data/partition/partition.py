@@ -96,12 +96,8 @@ def partition_samples(
     Each client's test set follows its own training distribution: of the test samples of class c it
     gets its share of the training samples of class c (within the same group when the scheme is
     ``natural``), rounded down or up without bias. Test samples of a class that nobody trains on
-    belong to no client.
-
-    Args:
-        index: the samples.
-        settings: scheme and parameters; those that the scheme does not use change nothing.
-        rng: split into one stream for the training and one for the test samples.
+    belong to no client. Parameters that the scheme does not use change nothing. Training and test
+    samples have each a stream of random numbers of their own.
 
     Raises:
         InputError: the parameters do not fit the data.

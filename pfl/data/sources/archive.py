@@ -7,19 +7,21 @@ machine, before anything is read: a small file can claim, or unpack to, any size
 import math
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
 
-from pfl.errors import InputError, of_system
+from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.machine import memory
 
 BROKEN = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as np.savez and np.savez_compressed do
 ENCRYPTED = 1  # bit of a member's flags
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+LONGEST = 200  # of what a library says
 COPIES = 2  # that prepare holds of the arrays at its peak
 
 
@@ -40,7 +42,7 @@ def names_in(path: Path) -> list[str]:
         if isinstance(error, InputError) or of_system(error):
             raise
         raise InputError(
-            f"{path} is damaged, truncated or no .npz file ({_short(error)}): "
+            f"{path} is damaged, truncated or no .npz file ({one_line(error, LONGEST)}): "
             "write it again with `np.savez`."
         ) from error
 
@@ -63,7 +65,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _checked_size(path: Path, archive: zipfile.ZipFile, name: str) -> int:
     """Bytes of an array as both its header and the archive's directory have it."""
-    try:
+    with _readable(path, name):
         member = archive.getinfo(f"{name}.npy")
         if member.compress_type not in PACKED or member.flag_bits & ENCRYPTED:
             raise ValueError("it is packed as np.savez packs nothing")
@@ -71,11 +73,21 @@ def _checked_size(path: Path, archive: zipfile.ZipFile, name: str) -> int:
         stored = member.file_size - offset
         if claimed != stored:
             raise ValueError(f"it claims {claimed:,} bytes and holds {stored:,}")
+    return claimed
+
+
+@contextmanager
+def _readable(path: Path, name: str) -> Iterator[None]:
+    """Say of a failure that it is this array's, unless it is the system's."""
+    try:
+        yield
     except BROKEN as error:
         if of_system(error):
             raise
-        raise _unusable(path, name, _short(error)) from error
-    return claimed
+        raise InputError(
+            f"{path}: array '{name}' cannot be read ({one_line(error, LONGEST)}): write it again "
+            "with `np.savez`, as an array of numbers or strings rather than of Python objects."
+        ) from error
 
 
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[int, int]:
@@ -111,25 +123,7 @@ def _too_large(path: Path, size: int, room: str) -> InputError:
 
 
 def _array(path: Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    try:
-        with archive.open(f"{name}.npy") as stream:
-            array: np.ndarray = npy.read_array(stream, allow_pickle=False)
-            stream.read()  # to the end, where the checksum is compared
-    except BROKEN as error:
-        if of_system(error):
-            raise
-        raise _unusable(path, name, _short(error)) from error
+    with _readable(path, name), archive.open(f"{name}.npy") as stream:
+        array: np.ndarray = npy.read_array(stream, allow_pickle=False)
+        stream.read()  # to the end, where the checksum is compared
     return array
-
-
-def _unusable(path: Path, name: str, why: str) -> InputError:
-    return InputError(
-        f"{path}: array '{name}' cannot be read ({why}): write it again with `np.savez`, as an "
-        "array of numbers or strings rather than of Python objects."
-    )
-
-
-def _short(error: BaseException, longest: int = 200) -> str:
-    """One line of what a library says, which may quote all that it was given."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -36,11 +36,8 @@ def walk(root: Path, deepest: int, layouts: str) -> list[str]:
     """The files below ``root`` as relative names, in code-point order of their parts.
 
     What systems leave in folders is passed over, and folders without files with a warning.
-
-    Args:
-        root: a folder.
-        deepest: parts that a name has at most; also ends a walk round a loop of links.
-        layouts: how files may lie, for the message.
+    A name has at most ``deepest`` parts, which also ends a walk round a loop of links; ``layouts``
+    is how files may lie, for the message.
 
     Raises:
         InputError: a file lies too deep, is no regular one, or a link leads out of the folder.

@@ -11,11 +11,7 @@ from pfl.errors import InputError
 
 
 def check_link(link: Path, home: Path) -> None:
-    """Refuse a link that leads out of ``home``, nowhere, or back to itself.
-
-    Args:
-        link: the link.
-        home: the data folder, resolved.
+    """Refuse a link that leads out of ``home``, the resolved data folder, nowhere, or to itself.
 
     Raises:
         InputError: it does.

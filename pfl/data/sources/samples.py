@@ -2,16 +2,20 @@
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Int
 
+from pfl.artifacts.files import replacing_all
+from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import Attribute
-from pfl.data.images.images import ImageFiles, PixelArray
-from pfl.data.samples.index import TEST, TRAIN, Index
+from pfl.data.images.images import ImageFiles, PixelArray, Sites, write_images
+from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.data.sources.names import check_names, some, warn_of_twins
 from pfl.errors import InputError
 from pfl.runtime.rounding import portion
@@ -103,6 +107,25 @@ def assemble(
     return _ordered(images, index, attributes)
 
 
+def write_samples(
+    images: Path,
+    index: Path,
+    samples: Samples,
+    dataset: str,
+    sites: Sites | None = None,
+    facts: Mapping[str, Attribute] = MappingProxyType({}),
+) -> None:
+    """Store samples as ``images.h5`` and ``index.h5``, the latter with ``facts`` of its own.
+
+    With ``sites``, readers see each image as its site takes it.
+    """
+    attributes: dict[str, Attribute] = {"dataset": dataset, **samples.attributes}
+    with replacing_all(images, index) as (images_part, index_part):
+        write_images(images_part, samples.images, attributes, sites)
+        listed = replace(samples.index, images_sha256=recorded_sha256(images_part, "images"))
+        write_index(index_part, listed, {**attributes, **facts})
+
+
 def _check_splits(path: Path, index: Index, cut: bool) -> None:
     """Refuse at once what could never be trained on, or never be evaluated."""
     if not index.train.any():
@@ -174,11 +197,7 @@ def _cut(index: Index, request: Request) -> tuple[Int[np.ndarray, " n"], dict[st
 
 
 def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """Draw ⌊f·I + ½⌋ of the I images at random; all samples of theirs are test samples.
-
-    Returns:
-        The split of each sample.
-    """
+    """The split of each sample, with ⌊f·I + ½⌋ of the I images drawn for the test split."""
     images = index.images
     tested = np.zeros(images, bool)
     tested[rng.permutation(images)[: math.floor(portion(images, fraction) + 0.5)]] = True
@@ -187,7 +206,7 @@ def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[n
 
 
 def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    r"""Draw test samples at random within each stratum (group, class).
+    r"""The split of each sample, test samples drawn at random within each stratum (group, class).
 
     Stratum s of n_s samples gives the rounded share
 
@@ -195,9 +214,6 @@ def cut_test(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.
 
     so that shares of less than one sample add up over small strata, and each stratum keeps a
     training sample.
-
-    Returns:
-        The split of each sample.
     """
     stratum = index.group.astype(np.int64) * len(index.classes) + index.label
     shuffled = rng.permutation(len(stratum))

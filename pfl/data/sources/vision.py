@@ -20,7 +20,7 @@ from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.links import check_links
 from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
-from pfl.errors import InputError, of_system
+from pfl.errors import InputError, of_system, one_line
 
 log = logging.getLogger(__name__)
 IDX = (
@@ -87,7 +87,7 @@ def _split(source: Source, request: Request, options: dict[str, Any]) -> Any:
     except (OSError, RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
         if of_system(error) and not isinstance(error, FileNotFoundError):
             raise
-        detail = " ".join(str(error).split())
+        detail = one_line(error)
         if request.download:
             raise InputError(
                 f"{source.name} could neither be read from {request.path} nor downloaded "

@@ -146,9 +146,7 @@ def pixel_sums(pixels: UInt8[Tensor, "n h w c"]) -> PixelSums:
     return PixelSums(pixels[..., 0].numel(), pixels.sum(axes), pixels.long().square_().sum(axes))
 
 
-def normalization(
-    parts: Iterable[PixelSums],
-) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
+def normalization(parts: Iterable[PixelSums]) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
     """Mean and standard deviation of each channel, of pixels scaled to 0 … 1.
 
     ``parts`` are the sums of at least one client. A channel that hardly varies gets a standard

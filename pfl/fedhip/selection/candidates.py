@@ -51,4 +51,6 @@ def candidates(settings: HeadSettings, scale: float) -> tuple[Candidate, ...]:
 
 def eligible(every: tuple[Candidate, ...], family: Family) -> tuple[int, ...]:
     """Numbers of the candidates of a family, ascending."""
-    return tuple(i for i, one in enumerate(every) if family in (one.family, Family.AUTO))
+    return tuple(
+        i for i, candidate in enumerate(every) if family in (candidate.family, Family.AUTO)
+    )

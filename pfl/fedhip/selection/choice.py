@@ -48,10 +48,10 @@ class Alternatives:
         self, number: int, features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "m d"]:
         """The head that a candidate is for the client with these samples."""
-        one = self.candidates[number]
-        definition = one.family.definition
-        knowledge = self.at[one.beta] if definition.pooled_beta else self.server
-        return definition.head(one, knowledge, features, labels)
+        candidate = self.candidates[number]
+        definition = candidate.family.definition
+        knowledge = self.at[candidate.beta] if definition.pooled_beta else self.server
+        return definition.head(candidate, knowledge, features, labels)
 
 
 def prepare_choice(
@@ -59,7 +59,7 @@ def prepare_choice(
 ) -> Alternatives:
     """Prepare the choice of every client from what the server sent."""
     every = candidates(settings, scale_of(knowledge.gram, total.samples))
-    betas = {one.beta for one in every if one.family.definition.pooled_beta}
+    betas = {candidate.beta for candidate in every if candidate.family.definition.pooled_beta}
     return Alternatives(
         candidates=every,
         personalized=eligible(every, settings.family),

@@ -6,6 +6,8 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Float, Int
 
+Residuals = Float[np.ndarray, "n b d"]  # of n samples, b heads and d classes
+Labels = Int[np.ndarray, " n"]
 SAFE = 0.25  # margin, in units of a label's 1, beyond which nothing is gained
 
 
@@ -23,9 +25,7 @@ class Criterion(StrEnum):
     SQUARED_ERROR = "squared-error"
 
 
-def loss(
-    criterion: Criterion, residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " b"]:
+def loss(criterion: Criterion, residuals: Residuals, labels: Labels) -> Float[np.ndarray, " b"]:
     """Mean loss over n ≥ 1 samples of b heads for d ≥ 2 classes, from one-hot labels less scores.
 
     Infinite for a head with a residual that is not finite.
@@ -35,9 +35,7 @@ def loss(
     return np.where(np.isfinite(residuals).all(axis=(0, 2)), means, np.inf)
 
 
-def margins(
-    residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n b"]:
+def margins(residuals: Residuals, labels: Labels) -> Float[np.ndarray, "n b"]:
     """Score of each sample's own class minus the largest score of another class."""
     rows = np.arange(len(labels))
     others = -residuals
@@ -45,24 +43,18 @@ def margins(
     return 1.0 - residuals[rows, :, labels] - others.max(axis=2)
 
 
-def _margin(
-    residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " b"]:
+def _margin(residuals: Residuals, labels: Labels) -> Float[np.ndarray, " b"]:
     return np.maximum(0.0, SAFE - margins(residuals, labels)).mean(axis=0)
 
 
-def _accuracy(
-    residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " b"]:
+def _accuracy(residuals: Residuals, labels: Labels) -> Float[np.ndarray, " b"]:
     """(errors + s) / n with 0 ≤ s < 1 growing with the mean squared error."""
     square = _squared_error(residuals, labels)
     wrong = np.count_nonzero(margins(residuals, labels) <= 0, axis=0)
     return (wrong + square / (1.0 + square)) / len(labels)
 
 
-def _squared_error(
-    residuals: Float[np.ndarray, "n b d"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " b"]:
+def _squared_error(residuals: Residuals, labels: Labels) -> Float[np.ndarray, " b"]:
     return np.einsum("nbd,nbd->b", residuals, residuals) / len(labels)
 
 

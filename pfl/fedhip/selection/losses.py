@@ -33,6 +33,8 @@ def losses(
     return result
 
 
-def _path_key(one: Candidate) -> tuple[Family, tuple[float, ...]]:
+def _path_key(candidate: Candidate) -> tuple[Family, tuple[float, ...]]:
     """Candidates on one path have one key: all parameters but the first are the same."""
-    return one.family, tuple(getattr(one, name) for name in list(one.family.definition.grids)[1:])
+    return candidate.family, tuple(
+        getattr(candidate, name) for name in list(candidate.family.definition.grids)[1:]
+    )

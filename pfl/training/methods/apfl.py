@@ -12,17 +12,15 @@ all three gradients at the same point and on the same batch. α = 0 is FedAvg, �
 """
 
 from copy import deepcopy
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.common import From0To1, constant
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend
+from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import nothing_private
 
 ALPHA, OWN = "alpha", "own/"  # in a client's memory: α_i, and the entries of v_i
@@ -35,9 +33,7 @@ def apfl(model: nn.Module, alpha: From0To1, adaptive: bool) -> Algorithm:
     shared training; α has neither.
     """
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
         own, share = _remembered(model, context, alpha)
         share.requires_grad_(adaptive)
 
@@ -48,23 +44,19 @@ def apfl(model: nn.Module, alpha: From0To1, adaptive: bool) -> Algorithm:
 
         parameters = [*model.parameters(), *own.parameters()]
         loss = _both(own, share)
-        terms = descend(model, parameters, data, context, generator, loss, after_batch=adapt)
+        terms = descend(model, parameters, context, loss, after_batch=adapt)
         kept = {f"{OWN}{name}": value for name, value in own.state_dict().items()}
         context.memory.update(kept, **{ALPHA: share.detach()})
         return terms
 
-    def mix(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def mix(model: nn.Module, context: RoundContext) -> dict[str, float]:
         """Use v̄_i; statistics of normalization are those seen by it."""
-        del data, generator  # every way to personalize has the same signature
         own, share = _remembered(model, context, alpha)
         own.load_state_dict(_mixture(own, model, share), strict=False)
         model.load_state_dict(own.state_dict())
         return {}
 
-    algorithm = constant("apfl", nothing_private(model.state_dict()), training)
-    return replace(algorithm, personalize=mix)
+    return constant("apfl", nothing_private(model.state_dict()), training, mix)
 
 
 def _remembered(
@@ -91,9 +83,7 @@ def _both(own: nn.Module, share: Float[Tensor, ""]) -> Loss:
     """f(w) + f(v̄): the gradient of the first is w's, that of the second v's and α's."""
     own.train()
 
-    def loss(
-        model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]) -> Value:
         value, terms = cross_entropy(model, inputs, label)
         logits = functional_call(own, _mixture(own, model, share), (inputs,))
         mixed = nn.functional.cross_entropy(logits, label)

@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext
 from pfl.training.settings import FROM_0, FROM_1
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend, train
+from pfl.training.sgd import Loss, Value, cross_entropy, descend, train
 from pfl.training.split import Split
 
 # Types of settings. The registry checks the ranges where it knows the section of the parameters.
@@ -21,23 +20,24 @@ From0To1 = Annotated[float, Range(0, 1)]
 AtLeast1 = Annotated[int, FROM_1]
 
 
-def constant(name: str, split: Split, training: LocalTraining = train) -> Algorithm:
+def constant(
+    name: str,
+    split: Split,
+    training: LocalTraining = train,
+    personalize: LocalTraining | None = None,
+) -> Algorithm:
     """A method whose split is the same in every round."""
-    return Algorithm(name, lambda number, rounds: split, training)
+    return Algorithm(name, lambda number, rounds: split, training, personalize)
 
 
 def train_part(
-    model: nn.Module,
-    data: ClientData,
-    context: RoundContext,
-    generator: torch.Generator,
-    moving: Callable[[str], bool],
+    model: nn.Module, context: RoundContext, moving: Callable[[str], bool]
 ) -> dict[str, float]:
     """Train the parameters whose names are ``moving``; for the others no gradient is computed."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(moving(name))
     chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return descend(model, chosen, data, context, generator, cross_entropy)
+    return descend(model, chosen, context, cross_entropy)
 
 
 def proximal(anchors: Iterable[Tensor], weight: float) -> Loss:
@@ -48,9 +48,7 @@ def proximal(anchors: Iterable[Tensor], weight: float) -> Loss:
 def attracted(anchors: Sequence[Tensor], weight: float) -> Loss:
     """CE + weight/2 ‖w − anchors‖², the anchors as they are when the loss is computed."""
 
-    def loss(
-        model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, inputs: Float[Tensor, "b ..."], label: Int[Tensor, " b"]) -> Value:
         value, terms = cross_entropy(model, inputs, label)
         pairs = zip(model.parameters(), anchors, strict=True)
         distance = torch.stack([(w - anchor.detach()).square().sum() for w, anchor in pairs]).sum()
@@ -59,9 +57,7 @@ def attracted(anchors: Sequence[Tensor], weight: float) -> Loss:
     return loss
 
 
-def recall(
-    model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-) -> dict[str, float]:
+def recall(model: nn.Module, context: RoundContext) -> dict[str, float]:
     """Use the model in the client's memory, if it has one yet."""
     model.load_state_dict(context.memory or model.state_dict())
     return {}
@@ -70,10 +66,7 @@ def recall(
 def fine_tuning(epochs: int, learning_rate: float) -> LocalTraining:
     """Plain training of the whole model at a learning rate of its own, the same in every round."""
 
-    def tune(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
-        own = replace(context, epochs=epochs, learning_rate=learning_rate)
-        return train(model, data, own, generator)
+    def tune(model: nn.Module, context: RoundContext) -> dict[str, float]:
+        return train(model, replace(context, epochs=epochs, learning_rate=learning_rate))
 
     return tune

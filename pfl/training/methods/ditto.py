@@ -6,7 +6,6 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.common import AtLeast0, constant, proximal, recall
 from pfl.training.sgd import descend, train
@@ -21,18 +20,15 @@ def ditto(model: nn.Module, attraction: AtLeast0) -> Algorithm:
     round, and sees the same batches as the shared model.
     """
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
-        twin = torch.Generator().set_state(generator.get_state())
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
+        twin = torch.Generator().set_state(context.generator.get_state())
         personal = deepcopy(model)
         loss = proximal(model.parameters(), attraction)
         personal.load_state_dict(context.memory or model.state_dict())
-        terms = train(model, data, context, generator)
-        own = descend(personal, personal.parameters(), data, context, twin, loss)
+        terms = train(model, context)
+        again = replace(context, generator=twin)
+        own = descend(personal, personal.parameters(), again, loss)
         context.memory.update(personal.state_dict())
         return terms | {f"personal-{name}": value for name, value in own.items()}
 
-    return replace(
-        constant("ditto", nothing_private(model.state_dict()), training), personalize=recall
-    )
+    return constant("ditto", nothing_private(model.state_dict()), training, recall)

@@ -6,12 +6,8 @@ rounds they update and share the body alone; before it is used, each client fine
 model on its own samples (its Section 5).
 """
 
-from dataclasses import replace
-
-import torch
 from torch import nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
 from pfl.training.methods.common import AtLeast0, AtLeast1, constant, fine_tuning, train_part
@@ -30,12 +26,8 @@ def fedbabu(
     """
     head = end_layers(model, head_layers, True, "head-layers")
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
-        return train_part(model, data, context, generator, lambda name: name not in head)
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
+        return train_part(model, context, lambda name: name not in head)
 
     split = private_where(model.state_dict(), head.__contains__)
-    return replace(
-        constant("fedbabu", split, training), personalize=fine_tuning(epochs, learning_rate)
-    )
+    return constant("fedbabu", split, training, fine_tuning(epochs, learning_rate))

@@ -1,9 +1,7 @@
 """FedProx [Li et al., arXiv 1812.06127]: everything is shared, with a proximal term."""
 
-import torch
 from torch import nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.common import AtLeast0, constant, proximal
 from pfl.training.sgd import descend
@@ -16,10 +14,8 @@ def fedprox(model: nn.Module, mu: AtLeast0) -> Algorithm:
     w_0 are the weights downloaded; only parameters count, not running statistics.
     """
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
         loss = proximal(model.parameters(), mu)
-        return descend(model, model.parameters(), data, context, generator, loss)
+        return descend(model, model.parameters(), context, loss)
 
     return constant("fedprox", nothing_private(model.state_dict()), training)

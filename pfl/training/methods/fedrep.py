@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import torch
 from torch import nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
 from pfl.training.methods.common import AtLeast1, constant, train_part
@@ -22,12 +20,10 @@ def fedrep(model: nn.Module, private_layers: int, head_epochs: AtLeast1) -> Algo
     """
     head = end_layers(model, private_layers, True, "private-layers")
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
         before = replace(context, epochs=head_epochs)
-        first = train_part(model, data, before, generator, head.__contains__)
-        body = train_part(model, data, context, generator, lambda name: name not in head)
+        first = train_part(model, before, head.__contains__)
+        body = train_part(model, context, lambda name: name not in head)
         return body | {"head-loss": first["loss"]}
 
     return constant("fedrep", private_where(model.state_dict(), head.__contains__), training)

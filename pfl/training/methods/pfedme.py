@@ -10,12 +10,10 @@ since λ(w − θ̂(w)) is the gradient of F_i. The server averages the w_i (β 
 """
 
 from copy import deepcopy
-from dataclasses import replace
 
 import torch
 from torch import nn
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.common import AtLeast0, AtLeast1, attracted, constant, recall
 from pfl.training.settings import SettingError
@@ -42,9 +40,7 @@ def pfedme(
             "model: choose them with a product of at most 1."
         )
 
-    def training(
-        model: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
         personal = deepcopy(model)
         shared = [weight.detach() for weight in model.parameters()]
 
@@ -54,7 +50,7 @@ def pfedme(
                 weight.lerp_(theta, share)
 
         terms = descend(
-            personal, personal.parameters(), data, context, generator,
+            personal, personal.parameters(), context,
             attracted(shared, attraction), after_batch=move_shared, repeats=inner_steps,
         )  # fmt: skip
         for own, theirs in zip(model.buffers(), personal.buffers(), strict=True):
@@ -62,5 +58,4 @@ def pfedme(
         context.memory.update(personal.state_dict())
         return terms
 
-    algorithm = constant("pfedme", nothing_private(model.state_dict()), training)
-    return replace(algorithm, personalize=recall)
+    return constant("pfedme", nothing_private(model.state_dict()), training, recall)

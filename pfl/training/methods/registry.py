@@ -44,13 +44,7 @@ RECORDS: dict[str, Callable[..., object]] = {"cd2-pfed": CD2Settings}
 def make_algorithm(
     name: str, model: nn.Module, settings: Mapping[str, object], section: str
 ) -> Algorithm:
-    """The method ``name`` with the settings of its section, for networks like ``model``.
-
-    Args:
-        name: a key of :data:`METHODS`.
-        model: the network, of which only the architecture counts.
-        settings: by name, as ``params.yaml`` has them.
-        section: where that is, for messages.
+    """The method ``name`` with the settings of its section, for networks built like ``model``.
 
     Raises:
         InputError: there is no such method; a setting is missing, unknown, of the wrong kind or out

@@ -7,7 +7,8 @@ from pfl.backbones.extraction.shards import Shard, merge_shards, parse_shard
 from pfl.cli.app import app
 from pfl.data.features.features import open_features
 from pfl.errors import InputError
-from stages.extract import Device, Precision, extract
+from pfl.runtime.values import Device, Precision
+from stages.extract import extract
 from tests.stages.test_extract import make_images
 
 

@@ -1,5 +1,6 @@
 """APFL: between FedAvg and local training, and exactly these at its ends."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -57,14 +58,15 @@ def test_a_step_is_that_of_the_algorithm():
     first = place(play(of, rounds=0)[0], 0, 1)
     own = {name: w.detach() + 0.1 for name, w in network().named_parameters()}
     memory = {f"own/{name}": w for name, w in own.items()} | {"alpha": torch.tensor(0.3)}
-    context, model = of.context(1, memory), first.model(of)
+    first = replace(first, member=replace(first.member, memory=memory))
+    context, model = first.context(of, "train"), first.model(of)
     shared = {name: w.detach().clone() for name, w in model.named_parameters()}
     alpha = torch.tensor(0.3, requires_grad=True)
     v = {name: w.clone().requires_grad_() for name, w in own.items()}
     mixture = {name: alpha * v[name] + (1 - alpha) * shared[name] for name in v}
-    inputs, label = next(of.clients[0].batches(99, first.stream(of, "train")))
+    inputs, label = next(of.clients[0].batches(99, first.context(of, "train").generator))
     F.cross_entropy(functional_call(network(), mixture, (inputs,)), label).backward()
-    of.algorithm.train(model, of.clients[0], context, first.stream(of, "train"))
+    of.algorithm.train(model, context)
     for name, w in own.items():
         torch.testing.assert_close(context.memory[f"own/{name}"], w - 0.1 * v[name].grad)
     torch.testing.assert_close(context.memory["alpha"], (alpha - 0.1 * alpha.grad).detach())

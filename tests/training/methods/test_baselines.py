@@ -137,8 +137,7 @@ def used(of, federation, client):
     """The state of the model that a client uses."""
     own = place(federation, client, federation.round)
     model = own.model(of)
-    context = of.context(federation.round, federation.members[client].memory)
-    of.algorithm.personalize(model, of.clients[client], context, own.stream(of, "p"))
+    of.algorithm.personalize(model, own.context(of, "p"))
     return model_state(model)
 
 
@@ -188,14 +187,13 @@ def test_fedbn_wants_normalization():
 def test_fedrep_trains_the_head_first_and_then_the_body():
     of = problem(partial(fedrep, private_layers=1, head_epochs=2), sizes=(9,), epochs=1)
     model = place(play(of, rounds=0)[0], 0, 1).model(of)
-    context, g = of.context(1, {}), generator()
+    context = of.context(0, 1, {}, generator())
     start = {name: value.clone() for name, value in model.state_dict().items()}
-    first = generator()
     head = network()
     head.load_state_dict(start)
-    twice = replace(context, epochs=2)
-    train_part(head, of.clients[0], twice, first, lambda name: name[0] == "9")
-    of.algorithm.train(model, of.clients[0], context, g)
+    twice = replace(context, epochs=2, generator=generator())
+    train_part(head, twice, lambda name: name[0] == "9")
+    of.algorithm.train(model, context)
     for name in start:
         assert torch.equal(head.state_dict()[name], start[name]) == (name[0] != "9")
         assert torch.equal(model.state_dict()[name], head.state_dict()[name]) == (name[0] == "9")

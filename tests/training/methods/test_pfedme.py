@@ -52,16 +52,16 @@ def test_a_step_is_that_of_the_algorithm():
     make = partial(pfedme, attraction=pull, inner_steps=steps, learning_rate=eta)
     of = problem(make, sizes=(9,), learning_rate=rate, **settings)
     first = place(play(of, rounds=0)[0], 0, 1)
-    model, theta, context = first.model(of), network(), of.context(1, {})
+    model, theta, context = first.model(of), network(), first.context(of, "train")
     start = [w.detach().clone() for w in model.parameters()]
-    inputs, label = next(of.clients[0].batches(99, first.stream(of, "train")))
+    inputs, label = next(of.clients[0].batches(99, first.context(of, "train").generator))
     for _ in range(steps):
         theta.zero_grad()
         F.cross_entropy(theta(inputs), label).backward()
         with torch.no_grad():
             for w, anchor in zip(theta.parameters(), start, strict=True):
                 w -= rate * (w.grad + pull * (w - anchor))
-    of.algorithm.train(model, of.clients[0], context, first.stream(of, "train"))
+    of.algorithm.train(model, context)
     for name, w in theta.named_parameters():
         torch.testing.assert_close(context.memory[name], w.detach())
     for w, own, before in zip(model.parameters(), theta.parameters(), start, strict=True):

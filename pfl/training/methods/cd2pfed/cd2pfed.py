@@ -29,7 +29,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pfl.data.tensors.client_data import ClientData
 from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
@@ -37,7 +36,7 @@ from pfl.training.methods.cd2pfed.decoupled import decouple
 from pfl.training.methods.cd2pfed.distill import cyclic_distillation
 from pfl.training.methods.cd2pfed.tracing import Trace, trace
 from pfl.training.methods.common import AtLeast0, From0To1
-from pfl.training.sgd import Loss, Terms, cross_entropy, descend
+from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import Split
 
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
@@ -118,16 +117,11 @@ def cd2_pfed(model: nn.Module, settings: CD2Settings) -> Algorithm:
     def of(context: RoundContext) -> Division:
         return division(context.round, context.training.rounds)
 
-    def training(
-        network: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
-        return _train(traced, settings, of(context), network, data, context, generator)
+    def training(network: nn.Module, context: RoundContext) -> dict[str, float]:
+        return _train(traced, settings, of(context), network, context)
 
-    def cut(
-        network: nn.Module, data: ClientData, context: RoundContext, generator: torch.Generator
-    ) -> dict[str, float]:
+    def cut(network: nn.Module, context: RoundContext) -> dict[str, float]:
         """Take away weights between the parts that came with a download of an earlier round."""
-        del data, generator  # every way to personalize has the same signature
         _clear(network, of(context).crossing)
         return {}
 
@@ -154,14 +148,9 @@ def average_weight(settings: CD2Settings, number: int, rounds: int) -> float:
 
 
 def _train(
-    traced: Trace,
-    settings: CD2Settings,
-    division: Division,
-    model: nn.Module,
-    data: ClientData,
+    traced: Trace, settings: CD2Settings, division: Division, model: nn.Module,
     context: RoundContext,
-    generator: torch.Generator,
-) -> dict[str, float]:
+) -> dict[str, float]:  # fmt: skip
     """A client's part in a round."""
     loss = _objective(traced, settings, model, division.ratio)
     beta = average_weight(settings, context.round, context.training.rounds)
@@ -170,16 +159,8 @@ def _train(
         if settings.cross == Cross.NONE:
             stack.enter_context(_apart(model, division.crossing))
         average = averaging(model, context.split, beta) if settings.average else None
-        return descend(
-            model,
-            model.parameters(),
-            data,
-            context,
-            generator,
-            loss,
-            after_batch=average if by_step else None,
-            after_epoch=None if by_step else average,
-        )
+        after_batch, after_epoch = (average, None) if by_step else (None, average)
+        return descend(model, model.parameters(), context, loss, after_batch, after_epoch)
 
 
 def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: float) -> Loss:
@@ -190,9 +171,7 @@ def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: fl
         return _with_one_part
     forward = decouple(traced, model, ratio)
 
-    def loss(
-        model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
-    ) -> tuple[Float[Tensor, ""], Terms]:
+    def loss(model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]) -> Value:
         del model  # it is bound to the forward pass
         logits = forward(images)
         taught = cyclic_distillation(logits.private, logits.shared, settings.detach)
@@ -206,7 +185,7 @@ def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: fl
 
 def _with_one_part(
     model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]
-) -> tuple[Float[Tensor, ""], Terms]:
+) -> Value:
     """The cross-entropy, reported with the terms that other rounds have."""
     value, terms = cross_entropy(model, images, label)
     return value, {**terms, "distillation": torch.zeros_like(terms["loss"])}

@@ -12,9 +12,7 @@ from torch.nn import functional as F
 from pfl.errors import InputError
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Normalization = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 # What acts on each channel by itself and has no state.
 CHANNELWISE_MODULES = (
     nn.Identity,
@@ -140,12 +138,12 @@ def _attribute(node: Node, known: ChannelMap) -> None:
 def _module(node: Node, known: ChannelMap) -> None:
     name = str(node.target)
     module, (value,) = known.modules[name], known.inputs(node)
-    if isinstance(module, CONVOLUTIONS):
+    if isinstance(module, Convolution):
         known.channels[node] = _convolution(name, module, known.channels[value], known)
     elif isinstance(module, nn.Linear):
         known.channels[node] = _linear(name, module, value, known)
         known.flat.add(node)
-    elif isinstance(module, NORMS):
+    elif isinstance(module, Normalization):
         known.write(name, known.channels[value], known.channels[value], per_channel=True)
         known.keep(node, value)
     elif isinstance(module, CHANNELWISE_MODULES):

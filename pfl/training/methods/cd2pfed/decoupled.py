@@ -23,13 +23,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.nn import functional as F
 
-from pfl.training.methods.cd2pfed.channel_rules import (
-    CONVOLUTIONS,
-    NORMS,
-    Axis,
-    Convolution,
-    Normalization,
-)
+from pfl.training.methods.cd2pfed.channel_rules import Axis, Convolution, Normalization
 from pfl.training.methods.cd2pfed.channels import shared_length
 from pfl.training.methods.cd2pfed.tracing import Layer, Trace
 
@@ -42,7 +36,6 @@ UNSAFE_INPUTS = 16 if platform.machine() in ("x86_64", "AMD64") else 0
 OUT_OF_PLACE = {operator.iadd: operator.add, operator.imul: operator.mul}
 
 Layers = Mapping[str, Callable[..., Tensor]]
-Slices = tuple[slice, slice]  # of the shared sub-network and of the private one
 
 
 @dataclass(frozen=True)
@@ -63,8 +56,12 @@ def decouple(
     there. The sub-networks normalize by statistics of the batch and change nothing; the network is
     taken to be in training mode. Gradients reach its own parameters through all three scores.
     """
-    layers: Layers = dict(network.named_modules())
-    shared, private = _narrow_layers(traced, network, ratio)
+    layers: dict[str, Any] = dict(network.named_modules())
+    shared, private = (
+        layers
+        | {name: _narrow(layers[name], layer, ratio, part) for name, layer in traced.layers.items()}
+        for part in (0, 1)
+    )
 
     def forward(images: Float[Tensor, "batch ..."]) -> Logits:
         values = _Values(traced.axes, ratio)
@@ -125,32 +122,23 @@ def _run(
     return function(*args, **kwargs)
 
 
-def _narrow_layers(traced: Trace, network: nn.Module, ratio: float) -> tuple[Layers, Layers]:
-    """The layers of the shared and of the private sub-network."""
-    modules: dict[str, Any] = dict(network.named_modules())
-    shared, private = dict(modules), dict(modules)
-    for name, layer in traced.layers.items():
-        for part, narrow in enumerate((shared, private)):
-            narrow[name] = _narrow(modules[name], layer, ratio, part)
-    return shared, private
-
-
 def _narrow(module: Any, layer: Layer, ratio: float, part: int) -> Callable[[Tensor], Tensor]:
-    if isinstance(module, NORMS):
-        return partial(_normalize, module, _slices(layer.writes, module.num_features, ratio)[part])
+    """A layer of the shared (part 0) or the private (part 1) sub-network."""
+    if isinstance(module, Normalization):
+        return partial(
+            _normalize, module, _channels(layer.writes, module.num_features, ratio, part)
+        )
     rows, columns = module.weight.shape[:2]
-    out = _slices(layer.writes, rows, ratio)[part]
-    inner = slice(None) if layer.per_channel else _slices(layer.reads, columns, ratio)[part]
-    if isinstance(module, CONVOLUTIONS):
+    out = _channels(layer.writes, rows, ratio, part)
+    inner = slice(None) if layer.per_channel else _channels(layer.reads, columns, ratio, part)
+    if isinstance(module, Convolution):
         return partial(_convolve, module, out, inner)
     return partial(_map, module, out, inner)
 
 
-def _slices(axis: Axis, length: int, ratio: float) -> Slices:
-    if axis is None:
-        return slice(None), slice(None)
+def _channels(axis: Axis, length: int, ratio: float, part: int) -> slice:
     shared = shared_length(axis, length, ratio)
-    return slice(0, shared), slice(shared, length)
+    return slice(None) if axis is None else (slice(0, shared), slice(shared, length))[part]
 
 
 def _convolve(module: Convolution, out: slice, inner: slice, x: Tensor) -> Tensor:

@@ -15,11 +15,8 @@ def cyclic_distillation(
     ỹ^L and ỹ^G are the softmax, at temperature 1, of the private and the shared part's class
     scores; the mean is over the batch. It is at least 0, and 0 only for equal predictions.
 
-    Args:
-        private: class scores of the private sub-network.
-        shared: class scores of the shared sub-network.
-        detach: whether the first distribution of each divergence, the one that teaches, is taken
-            as given. The paper's equation has no such thing: gradients go both ways.
+    With ``detach`` the first distribution of each divergence, the one that teaches, is taken as
+    given. The paper's equation has no such thing: gradients go both ways.
 
     Notes:
         With a = log ỹ^L and b = log ỹ^G the two divergences together are Σ (eᵃ − eᵇ)(a − b).

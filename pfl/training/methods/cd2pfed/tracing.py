@@ -22,10 +22,10 @@ from pfl.errors import InputError
 from pfl.training.methods.cd2pfed.channel_rules import (
     ADVICE,
     CHANNELWISE_MODULES,
-    CONVOLUTIONS,
-    NORMS,
     Axis,
     ChannelMap,
+    Convolution,
+    Normalization,
     apply_rule,
     refuse,
 )
@@ -69,7 +69,7 @@ class _Tracer(fx.Tracer):
     """Enters every module but torch's own layers and what is derived from the known ones."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        known = (*CONVOLUTIONS, *NORMS, nn.Linear, *CHANNELWISE_MODULES)
+        known = (Convolution, Normalization, nn.Linear, *CHANNELWISE_MODULES)
         return isinstance(module, known) or super().is_leaf_module(module, name)
 
 

@@ -60,19 +60,22 @@ def network(name="lenet5"):
     return build(name, 1, 8, 3, generator())
 
 
-def context(method, model, number=1, **changes):
+def context(method, samples, number=1, seed=0, **changes):
     """The context of a round of three."""
     own = {"epochs": TRAINING.epochs, "learning_rate": TRAINING.learning_rate} | changes
     alone = {name: own.pop(name) for name in ("epochs", "learning_rate")}
     settings = replace(TRAINING, **own)
-    return RoundContext(settings, number, method.split(number, 3), {}, **alone)
+    return RoundContext(
+        settings, number, method.split(number, 3), {}, **alone,
+        data=samples, generator=generator(seed),
+    )  # fmt: skip
 
 
 def trained(settings, name="lenet5", number=1, start=None, **changes):
     """A network after a client's part in a round, and the terms told."""
     model = deepcopy(start) if start else network(name)
     method = cd2_pfed(model, settings)
-    told = method.train(model, data(3), context(method, model, number, **changes), generator(5))
+    told = method.train(model, context(method, data(3), number, seed=5, **changes))
     return model, told
 
 
@@ -124,7 +127,7 @@ def test_without_li_ta_and_cd_a_client_trains_plainly():
     mine, _ = trained(BARE)
     theirs = network()
     method = cd2_pfed(theirs, BARE)
-    sgd.train(theirs, data(3), context(method, theirs), generator(5))
+    sgd.train(theirs, context(method, data(3), seed=5))
     assert same(mine, theirs)
 
 
@@ -253,7 +256,7 @@ def test_cross_weights_of_a_late_download_are_taken_away_before_use():
     model = network()
     settings = replace(PAPER, cross=Cross.NONE)
     method = cd2_pfed(model, settings)
-    method.personalize(model, data(3), context(method, model, 3), generator())
+    method.personalize(model, context(method, data(3), 3))
     between = crossing(trace(model), model.state_dict(), 0.5)
     fresh = network()
     for name, value in model.state_dict().items():
@@ -265,15 +268,14 @@ def test_cross_weights_of_a_late_download_are_taken_away_before_use():
 def test_one_image_is_enough():
     model = network("resnet20")
     method = cd2_pfed(model, PAPER)
-    method.train(model, data(3, count=1), context(method, model), generator())
+    method.train(model, context(method, data(3, count=1)))
     assert all(value.isfinite().all() for value in model.state_dict().values())
 
 
 def test_bfloat16_gives_finite_terms():
     model = network()
     method = cd2_pfed(model, PAPER)
-    settings = context(method, model, precision=Precision.bf16)
-    told = method.train(model, data(3), settings, generator())
+    told = method.train(model, context(method, data(3), precision=Precision.bf16))
     assert all(math.isfinite(value) for value in told.values())
 
 
