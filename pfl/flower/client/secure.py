@@ -29,9 +29,8 @@ def message_record(message: object) -> RecordDict:
     return RecordDict({MESSAGE: ConfigRecord({MESSAGE: encode(message)})})
 
 
-def advertise(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
+def advertise(site: Site, _: RecordDict, state: RecordDict) -> RecordDict:
     """Draw secrets for a new sum, and tell the public keys."""
-    del content  # nothing is told yet
     secrets = client.draw_secrets(site.client, os.urandom)
     _keep(state, secrets)
     return message_record(client.advertise(secrets))

@@ -6,7 +6,6 @@ with its number and node, on which the run stops, or goes on without it, as is c
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -117,10 +116,9 @@ class Exchange:
 
     def _pull(self, waiting: Mapping[str, int]) -> Iterator[Message]:
         """Answers that are there, a few of them in memory at a time."""
-        numbers = deque(waiting)
-        while numbers:
-            part = [numbers.popleft() for _ in range(min(AT_ONCE, len(numbers)))]
-            yield from self.grid.pull_messages(part)
+        numbers = list(waiting)
+        for start in range(0, len(numbers), AT_ONCE):
+            yield from self.grid.pull_messages(numbers[start : start + AT_ONCE])
 
     def _parsed(
         self, node: int, reply: Message, parse: Callable[[int, RecordDict], Parsed]
