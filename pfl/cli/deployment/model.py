@@ -88,11 +88,7 @@ def scores(
 def load_model(project: Project, client: int, kind: HeadKind, weights: Path | None) -> Model:
     """The model of one client, from the project's artifacts.
 
-    Args:
-        project: where the pipeline ran.
-        client: number of the client.
-        kind: which head.
-        weights: of the backbone, a file or a folder; None for those that params.yaml names.
+    ``weights`` of the backbone are a file or a folder; None for those that params.yaml names.
 
     Raises:
         InputError: an artifact is missing or does not go with another; there is no such client; or

@@ -19,7 +19,6 @@ from pfl.fedhip.members import read_members
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
 
-BLOCK_ROWS = 4096
 LEFT = "left out"  # what stands for the family of a client without heads
 
 
@@ -86,8 +85,7 @@ def _features(path: Path, _: int | None) -> Content:
     with open_features(path) as features:
         largest = np.zeros(features.m, np.int64)
         total = 0
-        for start in range(0, len(features), BLOCK_ROWS):
-            rows = features.rows(start, min(start + BLOCK_ROWS, len(features)))
+        for rows in features.blocks():
             magnitudes = np.abs(rows.astype(np.int32))  # -32768, which never occurs, would not fit
             np.maximum(largest, magnitudes.max(axis=0, initial=0), out=largest)
             total += int(magnitudes.sum(dtype=np.int64))

@@ -25,10 +25,7 @@ SHARES = tuple(measure for measure in SHOWN if measure.unit is percent)
 def differences(first: Reader, second: Reader, most: int) -> Content:
     """Parameters that differ, accuracies side by side, and the clients that changed most.
 
-    Args:
-        first: reads the files of the run that is compared with.
-        second: reads those of the run that is compared.
-        most: clients to list, of those that gained and of those that lost.
+    Of the clients that gained, and of those that lost, at most ``most`` are listed.
 
     Raises:
         InputError: a report is missing or of another form.
