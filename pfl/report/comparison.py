@@ -16,11 +16,9 @@ from pfl.report.measures import MEASURES
 
 @dataclass(frozen=True)
 class Entry:
-    """One measure of one method.
+    """One measure of one method: the mean over the runs that measured it, NaN if there are none.
 
-    Attributes:
-        mean: over the runs in which it was measured, NaN if in none.
-        std: sample standard deviation over them (divided by their number less one), NaN for one.
+    ``std`` is the sample standard deviation (divided by their number less one), NaN for one.
     """
 
     mean: float
@@ -29,13 +27,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Compared:
-    """One method.
+    """One method; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so on.
 
-    Attributes:
-        method: its name; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so
-            on.
-        seeds: runs behind each entry.
-        entries: by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
+    ``entries`` are by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
     """
 
     method: str
