@@ -57,14 +57,7 @@ def send_moments(site: Site, *_: RecordDict) -> RecordDict:
 
 @dataclass(frozen=True)
 class ServerAnswer:
-    """What the server sends back, and how heads are to be made of it.
-
-    Attributes:
-        total: the sums over all clients.
-        head: G.
-        beta: of G.
-        section: ``personalize`` of the parameters.
-    """
+    """The sums over all clients, G and its β, and the parameters' section ``personalize``."""
 
     total: Moments
     head: Float[np.ndarray, "m d"]
@@ -86,9 +79,8 @@ def answer_record(answer: ServerAnswer) -> RecordDict:
 def make_heads(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     """Phase 3: make the heads, keep them, and answer with counts only."""
     features = site_features(site)
-    alternatives = _alternatives(
-        _Received.of(content), features.m, len(site.index.classes), features.step
-    )
+    shape = features.m, len(site.index.classes), features.step
+    alternatives = _alternatives(_Received.of(content), *shape)
     rows, labels = site.samples(features, site.held.train)
     chosen = choose(alternatives, dequantize(rows, features.step), labels)
     if site.out is not None:
@@ -102,9 +94,8 @@ def make_heads(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     }
     # As the pipeline stores them: what is tested is what is kept.
     kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
-    heads = {GLOBAL: alternatives.server.head} | {
-        n: head.astype(np.float32) for n, head in kept.items()
-    }
+    heads = {name: head.astype(np.float32) for name, head in kept.items()}
+    heads = {GLOBAL: alternatives.server.head, **heads}
     counts |= _hits(heads, *site.samples(features, site.held.test))
     outside = _hits(heads, *site.external(features))
     counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}

@@ -8,7 +8,7 @@ pipeline.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -97,27 +97,21 @@ def _problem(site: Site, content: RecordDict) -> LocalProblem:
     common = read_json(content.config_records[TOLD]["common"])
     data = _data(site, trained)
     mean, std = (torch.tensor(common[name]) for name in ("mean", "std"))
-    normal = _Normal(common["channels"], PixelView(mean, std, trained.augment))
-    own = {site.client: normal.of(data.clients[site.client])}
+    channels, view = common["channels"], PixelView(mean, std, trained.augment)
+    normalized = partial(_normalized, channels=channels, view=view)
+    own = {site.client: normalized(data.clients[site.client])}
     side = data.tests.pooled.stored.shape[1]
-    network = trained.make_network(normal.channels, side, data.classes)
-    known = FederatedData(own, data.tests.each(normal.of), data.classes)
+    network = trained.make_network(channels, side, data.classes)
+    known = FederatedData(own, data.tests.each(normalized), data.classes)
     return local_problem(trained.training, network, trained.make_algorithm, known)
 
 
-@dataclass(frozen=True)
-class _Normal:
-    """Everybody's number of channels, and what networks see of images."""
-
-    channels: int
-    view: PixelView
-
-    def of(self, data: ClientData) -> ClientData:
-        """Data that are normalized so; grey images become colored where others are."""
-        pixels = data.stored
-        if pixels.shape[3] < self.channels:
-            pixels = pixels.repeat(1, 1, 1, self.channels)
-        return replace(data, stored=pixels, view=self.view)
+def _normalized(data: ClientData, channels: int, view: PixelView) -> ClientData:
+    """Images with everybody's number of channels, grey ones colored, as networks see them."""
+    pixels = data.stored
+    if pixels.shape[3] < channels:
+        pixels = pixels.repeat(1, 1, 1, channels)
+    return replace(data, stored=pixels, view=view)
 
 
 def _place(site: Site, content: RecordDict, state: RecordDict) -> ClientRound:

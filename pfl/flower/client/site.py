@@ -120,8 +120,8 @@ def _features(folder: Path, stamped: tuple[int, ...]) -> tuple[Features, ExitSta
 
 def _numbered(index: Index, content: RecordDict) -> Index:
     """The index with the class numbers of the run: a site may lack some classes of others."""
-    told = content.config_records.get(CLASSES, ConfigRecord()).get(CLASSES)
-    names = tuple(str(name) for name in told) if isinstance(told, list) else index.classes
+    classes = content.config_records.get(CLASSES, ConfigRecord()).get(CLASSES)
+    names = tuple(map(str, classes)) if isinstance(classes, list) else index.classes
     if names == index.classes:
         return index
     numbers = np.array([names.index(name) for name in index.classes], index.label.dtype)
