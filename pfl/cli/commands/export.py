@@ -35,8 +35,8 @@ def export(
         "client": client,
         "head": head.value,
         "compared-with-the-pipeline": [
-            {"model": name} | {key.replace("_", "-"): value for key, value in asdict(one).items()}
-            for name, one in agreements.items()
+            {"model": name} | {key.replace("_", "-"): v for key, v in asdict(agreement).items()}
+            for name, agreement in agreements.items()
         ],
         "files": [
             {"file": str(path), "bytes": path.stat().st_size} for path in sorted(out.iterdir())

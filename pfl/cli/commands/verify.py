@@ -1,5 +1,6 @@
 """``pfl verify``: whether the cached artifacts are whole, current, and fit together."""
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -28,12 +29,12 @@ def verify(
     from pfl.cli.verification.plan import plan
 
     outcomes = list(run(tuple(plan(Project(project))), quick, everything))
-    wrong = [outcome for outcome in outcomes if outcome.result == WRONG]
-    first = wrong[0] if wrong else None
+    first = next((outcome for outcome in outcomes if outcome.result == WRONG), None)
+    count = Counter(outcome.result for outcome in outcomes)
     content: dict[str, object] = {
         "verdict": "wrong" if first else "right, as far as checked",
-        "checked": sum(outcome.result == OK for outcome in outcomes),
-        "skipped": sum(outcome.result == SKIPPED for outcome in outcomes),
+        "checked": count[OK],
+        "skipped": count[SKIPPED],
         "first-wrong": first.check.artifact if first else None,
         "why": first.detail if first else None,
         "checks": [

@@ -150,10 +150,7 @@ def _onnx(folder: Path) -> Run:
         )  # fmt: skip
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
-    def run(pixels: Tensor) -> np.ndarray:
-        return session.run(None, {"pixels": pixels.numpy()})[0]
-
-    return run
+    return lambda pixels: session.run(None, {"pixels": pixels.numpy()})[0]
 
 
 @contextmanager

@@ -70,11 +70,9 @@ def compare(
     model: Model, pixels: UInt8[Tensor, "n 3 size size"], exported: Float[np.ndarray, "n d"]
 ) -> Agreement:
     """Compare scores that an exported model found with those of the pipeline."""
+    batches = torch.split(pixels, model.batch)
     expected = np.concatenate(
-        [
-            scores(model.rows(part), model.step, model.head)
-            for part in torch.split(pixels, model.batch)
-        ]
+        [scores(model.rows(batch), model.step, model.head) for batch in batches]
     )
     return Agreement(
         images=len(exported),

@@ -23,12 +23,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What experiments say about a parameter.
+    """What experiments say about a parameter: the points of each metric, numbers before words.
 
-    Attributes:
-        parameter: its dotted name.
-        series: the points of each metric, numbers ascending, then words.
-        others: parameters that differ between the experiments too.
+    ``others`` are the parameters that differ between the experiments too.
     """
 
     parameter: str
