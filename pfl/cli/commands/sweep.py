@@ -18,5 +18,5 @@ def sweep(
     from pfl.cli.sweep.series import gather_sweep
 
     write_sweep(gather_sweep(experiments(), parameter), out, report)
-    for name in sorted(item.name for item in out.iterdir()):
-        typer.echo(out / name)
+    for path in sorted(out.iterdir()):
+        typer.echo(path)

@@ -50,14 +50,10 @@ class Deployed(nn.Module):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How an exported model compares with the pipeline on real images.
+    """How many images an exported model and the pipeline put in the same class, and by what scores.
 
-    Attributes:
-        images: how many were compared.
-        same_class: how many of them have the same class.
-        difference: the largest difference of a score.
-        allowed: of a score, see :func:`allowed_difference`; None where the pipeline computed in
-            bf16 and the exported model, in float32, is the more precise.
+    The largest ``difference`` of a score has a limit, see :func:`allowed_difference`; None where
+    the pipeline computed in bf16 and the exported model, in float32, is the more precise.
     """
 
     images: int
