@@ -25,7 +25,6 @@ def compare(
 
     Clients are compared by number and by their personalized heads.
     """
-    # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.cli.runs.differences import differences
     from pfl.cli.runs.revisions import reader
 

@@ -23,7 +23,6 @@ def export(
 
     It gets the client's own test images, and its scores must be those of the pipeline.
     """
-    # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.export import ONNX, export_model, has_onnx
     from pfl.cli.deployment.model import load_model

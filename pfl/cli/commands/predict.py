@@ -29,7 +29,6 @@ def predict(
 
     An image that cannot be read is named, the others are predicted, and the exit code is 1.
     """
-    # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
     from pfl.artifacts.files import write_text
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.model import load_model

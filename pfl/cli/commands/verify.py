@@ -23,7 +23,6 @@ def verify(
     the clients' sums and add up to the server's, that every head solves its normal equations, and
     that heads have the reported accuracies. Exit code 1 if something is wrong.
     """
-    # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.artifacts.project import Project
     from pfl.cli.verification.outcome import OK, SKIPPED, WRONG, run
     from pfl.cli.verification.plan import plan

@@ -108,8 +108,7 @@ class Exchange:
         for content in contents.values() if self.classes and kind not in GREETINGS else ():
             content[CLASSES] = ConfigRecord({CLASSES: list(self.classes)})
         messages = [Message(content, node, kind) for node, content in contents.items()]
-        numbers = list(self.grid.push_messages(messages)) if messages else []
-        sent = dict(zip(contents, numbers, strict=True))
+        sent = dict(zip(contents, self.grid.push_messages(messages), strict=True))
         for node in (node for node, number in sent.items() if not number):
             self.fault(node, "Flower did not take the message to it")
         return {number: node for node, number in sent.items() if number}
