@@ -131,8 +131,7 @@ def _torch_export(model: Model, path: Path, pixels: UInt8[Tensor, "n 3 size size
 
     def run(pixels: Tensor) -> np.ndarray:
         with torch.inference_mode():
-            scores: np.ndarray = loaded(pixels).numpy()
-        return scores
+            return loaded(pixels).numpy()
 
     return run
 

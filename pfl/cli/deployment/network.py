@@ -50,7 +50,7 @@ class Deployed(nn.Module):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many images an exported model and the pipeline put in the same class, and by what scores.
+    """How an exported model compares with the pipeline on some real images.
 
     The largest ``difference`` of a score has a limit, see :func:`allowed_difference`; None where
     the pipeline computed in bf16 and the exported model, in float32, is the more precise.

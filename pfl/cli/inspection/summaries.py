@@ -146,11 +146,8 @@ def _heads(path: Path, client: int | None) -> Content:
             candidate = own[k]
             loss = None if candidate is None else float(losses[k, numbers[candidate]])
             rows.append({"client": k, **_choice(candidate, local[k]), "leave-one-out": loss})
-        return {
-            "candidates": len(heads.candidates),
-            "families": dict(counts.most_common()),
-            "clients": rows,
-        }
+        families = dict(counts.most_common())
+        return {"candidates": len(heads.candidates), "families": families, "clients": rows}
 
 
 def _choice(candidate: Candidate | None, local: Candidate | None) -> dict[str, object]:

@@ -29,11 +29,10 @@ class DvcState:
         command = [sys.executable, "-m", "dvc", "status", "--json"]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
         try:
-            changes: Mapping[str, Any] = json.loads(done.stdout)
+            return json.loads(done.stdout)
         except ValueError:
             reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
             return f"`dvc status` fails: {reason[-300:]}"
-        return changes
 
     @property
     def missing(self) -> frozenset[str]:

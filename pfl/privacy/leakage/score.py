@@ -159,5 +159,4 @@ def fitting_images(
 
 def fits(products: Float[np.ndarray, "n columns"], keys: int) -> Bool[np.ndarray, "n keys"]:
     """Which rows are orthogonal to all vectors of which key, from products with keys in a row."""
-    orthogonal: np.ndarray = (products == 0).reshape(len(products), keys, -1).all(2)
-    return orthogonal
+    return np.equal(products, 0).reshape(len(products), keys, -1).all(2)
