@@ -69,7 +69,7 @@ def _values(sweep: Sweep) -> tuple[list[float], list[str]]:
 
 
 def _means(
-    axes: Axes, x: Sequence[Value], points: Sequence[Point], color: str, **look: Any
+    axes: Axes, x: Sequence[Value | int], points: Sequence[Point], color: str, **look: Any
 ) -> None:
     axes.plot(x, [p.mean for p in points], color=color, **look)
     axes.vlines(x, [p.low for p in points], [p.high for p in points], color=color, lw=1.5)
