@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pfl.artifacts.files import replacing_all
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
+DASHES = ("-", "--", ":")  # with the colors, enough for eighteen curves
 STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -68,6 +69,11 @@ def _svg(figure: Figure) -> str:
     text = stream.getvalue()
     text = text[text.index("<svg") :].replace("<svg", '<svg fill="currentColor"', 1)
     return re.sub("|".join(INK), lambda found: INK[found[0]], text)
+
+
+def curve_style(number: int) -> tuple[str, str]:
+    """Dash and color of the curve with this number, from 0 on."""
+    return DASHES[number // len(COLORS) % len(DASHES)], COLORS[number % len(COLORS)]
 
 
 def ticks(count: int, most: int) -> Int[np.ndarray, " ticks"]:

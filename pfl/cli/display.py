@@ -108,7 +108,7 @@ def text(value: object) -> str:
         case float():
             return f"{value:.4g}"
         case list() | tuple():
-            return ", ".join(text(one) for one in value)
+            return ", ".join(map(text, value))
         case _:
             return str(value)
 
@@ -116,9 +116,9 @@ def text(value: object) -> str:
 def _plain(value: Any) -> Any:
     """The same for JSON, where what is not known is null."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value

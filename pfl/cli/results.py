@@ -37,13 +37,10 @@ def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
     """
     shown = (*OF_HEADS, *(EXTERNAL if _has_external(metrics) else ()))
     rows = [
-        [
-            SYMBOLS[head],
-            *(one.unit(one.of(path, metrics, f"{FEDHIP_PREFIX}{head}")) for one in shown),
-        ]
+        [SYMBOLS[head], *(m.unit(m.of(path, metrics, f"{FEDHIP_PREFIX}{head}")) for m in shown)]
         for head in HEADS
     ]
-    return table("FedHiP: accuracy in %", ["head", *(one.heading for one in shown)], rows)
+    return table("FedHiP: accuracy in %", ["head", *(m.heading for m in shown)], rows)
 
 
 def _has_external(metrics: Mapping[str, Any]) -> bool:
@@ -62,7 +59,7 @@ def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
         int(number_at(path, metrics, (RUN, f"clients{part}")) or 0)
         for part in ("", "-without-test", "-left-out")
     )
-    of_all, outside, each = BY_KEY[GLOBAL_TEST].heading, *(one.heading for one in EXTERNAL)
+    of_all, outside, each = BY_KEY[GLOBAL_TEST].heading, *(measure.heading for measure in EXTERNAL)
     note = (
         f"{clients} clients. {of_all}: accuracy of their heads on all test samples, mean over all "
         "clients; other columns: on the clients' own test samples."
@@ -92,7 +89,7 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
             [
                 method,
                 str(int(number_at(path, comparison, (method, "seeds")) or 0)),
-                *(mean_and_deviation(path, comparison, method, one)[1] for one in shown),
+                *(mean_and_deviation(path, comparison, method, measure)[1] for measure in shown),
             ]
             for method in comparison
         ],

@@ -75,16 +75,13 @@ def _sites(arguments: argparse.Namespace, home: Path, config: dict[str, object])
     with ExitStack() as stack:
         link = stack.enter_context(superlink(home, credentials))
         for client, data in enumerate(arguments.data):
-            key = _admitted(link, home / f"client-{client}.key") if arguments.tls else None
+            key = None
+            if arguments.tls:
+                key, public = make_key_pair(home / f"client-{client}.key")
+                register(link, public)
             out = arguments.out / f"client-{client}" if arguments.out is not None else None
             stack.enter_context(supernode(link, client, data, out, key))
         return _submitted(link, arguments.app, config | {"clients": len(arguments.data)}, None)
-
-
-def _admitted(link: Link, path: Path) -> Path:
-    private, public = make_key_pair(path)
-    register(link, public)
-    return private
 
 
 def _submitted(link: Link, app: Path, config: dict[str, object], virtual: int | None) -> str:

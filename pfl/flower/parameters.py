@@ -107,8 +107,7 @@ def to_json(values: object) -> str:
 
 def read_json(text: object) -> dict[str, Any]:
     """Inverse of :func:`to_json`, for sections."""
-    values: dict[str, Any] = json.loads(str(text))
-    return values
+    return json.loads(str(text))
 
 
 def head_settings(section: Section) -> tuple[HeadSettings, Criterion]:

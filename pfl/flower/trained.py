@@ -22,15 +22,10 @@ from pfl.training.settings import Training
 
 @dataclass(frozen=True)
 class Trained:
-    """One method with all its settings.
+    """One method with all its settings; ``values`` are those that it alone has.
 
-    Attributes:
-        method: its name.
-        values: what it alone depends on.
-        network: its name.
-        image_size: side of the images in pixels; None as they are.
-        augment: whether training images are cropped and mirrored at random.
-        training: how it trains.
+    Images have the side ``image_size`` in pixels, or where it is None their own; with ``augment``
+    training images are cropped and mirrored at random.
     """
 
     method: str

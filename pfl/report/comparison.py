@@ -16,11 +16,9 @@ from pfl.report.measures import MEASURES
 
 @dataclass(frozen=True)
 class Entry:
-    """One measure of one method.
+    """One measure of one method: the mean over the runs that measured it, NaN if there are none.
 
-    Attributes:
-        mean: over the runs in which it was measured, NaN if in none.
-        std: sample standard deviation over them (divided by their number less one), NaN for one.
+    ``std`` is the sample standard deviation (divided by their number less one), NaN for one.
     """
 
     mean: float
@@ -29,13 +27,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Compared:
-    """One method.
+    """One method; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so on.
 
-    Attributes:
-        method: its name; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so
-            on.
-        seeds: runs behind each entry.
-        entries: by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
+    ``entries`` are by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
     """
 
     method: str
@@ -44,11 +38,7 @@ class Compared:
 
 
 def gather(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
-    """What each method's runs have in ``metrics.json``, and FedHiP's heads in ``fedhip``.
-
-    Args:
-        runs: by the name of the method, a folder for each seed.
-        fedhip: FedHiP's folder.
+    """What each method's runs, a folder a seed, and FedHiP's heads have in ``metrics.json``.
 
     What no method has measured (an external test, a validation) is left out.
 
@@ -87,36 +77,38 @@ def run_folders(
 
 def comparison_csv(table: Sequence[Compared]) -> str:
     """A line a method; a column for the mean and one for the deviation of each measure."""
-    header = ["method", "seeds"]
-    header += [name for measure in table[0].entries for name in (measure, f"{measure}:std")]
-    return csv_text(
-        header,
-        (
-            [row.method, row.seeds, *(x for e in row.entries.values() for x in (e.mean, e.std))]
-            for row in table
-        ),
+    columns = [name for measure in table[0].entries for name in (measure, f"{measure}:std")]
+    rows = (
+        [row.method, row.seeds, *(x for e in row.entries.values() for x in (e.mean, e.std))]
+        for row in table
     )
+    return csv_text(["method", "seeds", *columns], rows)
 
 
 def comparison_json(table: Sequence[Compared]) -> str:
     """The same, by method and measure; what is unknown is null."""
-    told = {
-        row.method: {"seeds": row.seeds}
-        | {name: {"mean": _known(e.mean), "std": _known(e.std)} for name, e in row.entries.items()}
-        for row in table
-    }
-    return json_text(told)
+    return json_text(
+        {
+            row.method: {"seeds": row.seeds}
+            | {
+                key: {"mean": _known(e.mean), "std": _known(e.std)}
+                for key, e in row.entries.items()
+            }
+            for row in table
+        }
+    )
 
 
 def summary_json(table: Sequence[Compared]) -> str:
     """Of each trained method local and external test alone: few columns for `dvc exp show`."""
     trained = [row for row in table if not row.method.startswith(FEDHIP_PREFIX)]
-    told = {
-        name: {row.method: _known(row.entries[test].mean) for row in trained}
-        for name, test in (("trained", LOCAL_TEST), ("trained-external", EXTERNAL_TEST))
-        if all(test in row.entries for row in trained)
-    }
-    return json_text(told)
+    return json_text(
+        {
+            name: {row.method: _known(row.entries[test].mean) for row in trained}
+            for name, test in (("trained", LOCAL_TEST), ("trained-external", EXTERNAL_TEST))
+            if all(test in row.entries for row in trained)
+        }
+    )
 
 
 def _known(value: float) -> float | None:

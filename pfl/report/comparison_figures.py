@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from pfl.artifacts.figure import COLORS, draw
+from pfl.artifacts.figure import COLORS, curve_style, draw
 from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL_TEST, LOCAL_TEST, NEW_TEST
 from pfl.report.comparison import Compared
 
@@ -19,7 +19,8 @@ PANELS = {
     NEW_TEST: "new test: the ensemble of the models\non everybody's test samples",
     EXTERNAL_TEST: "external test: the ensemble\non the group that takes no part",
 }
-DASHES = ("-", "--", ":")  # with the colors, enough for eighteen methods
+# By method and seed, a number after some of the rounds.
+Runs = Mapping[str, Sequence[Mapping[int, float]]]
 LEVELS, MARKERS = (":", "-.", (0, (5, 2))), "so*"  # local, global, personalized
 
 
@@ -55,10 +56,9 @@ def _panel(axes: Axes, table: Sequence[Compared], name: str) -> None:
             entry = row.entries[name]
             spread = 0.0 if math.isnan(entry.std) else entry.std
             axes.errorbar(entry.mean, place, xerr=spread, fmt="o", color=COLORS[0], capsize=3)
-            label = f"{entry.mean:.1%}"
             axes.annotate(
-                label, (entry.mean, place), (0, 5), textcoords="offset points", ha="center",
-                fontsize=8,
+                f"{entry.mean:.1%}", (entry.mean, place), (0, 5),
+                textcoords="offset points", ha="center", fontsize=8,
             )  # fmt: skip
     axes.set_title(PANELS[name], fontsize=10)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -68,19 +68,11 @@ def _panel(axes: Axes, table: Sequence[Compared], name: str) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_rounds(
-    path: Path,
-    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
-    upload: Mapping[str, Sequence[Mapping[int, float]]],
-    level: tuple[str, float],
-) -> None:
+def draw_rounds(path: Path, accuracy: Runs, upload: Runs, level: tuple[str, float]) -> None:
     """Draw the local test and what was sent, after each round: mean over seeds, a curve a method.
 
-    Args:
-        path: the PNG file.
-        accuracy: by method and seed, the local test after some rounds.
-        upload: likewise, the bytes that all clients sent in each round.
-        level: name and accuracy of a method without rounds, as a horizontal line.
+    ``upload`` are the bytes that all clients sent in each round; ``level`` is name and accuracy of
+    a method without rounds, as a horizontal line.
     """
     sent = {method: [_running(run) for run in runs] for method, runs in upload.items()}
 
@@ -101,30 +93,21 @@ def draw_rounds(
 
 
 def draw_bytes(
-    path: Path,
-    accuracy: Mapping[str, Sequence[Mapping[int, float]]],
-    upload: Mapping[str, Sequence[Mapping[int, float]]],
-    points: Mapping[str, tuple[float, float]],
+    path: Path, accuracy: Runs, upload: Runs, points: Mapping[str, tuple[float, float]]
 ) -> None:
     """Draw the local test against what was sent until then: mean over seeds, a curve a method.
 
-    What has one round or none is a point, with a line to compare curves with.
-
-    Args:
-        path: the PNG file.
-        accuracy: by method and seed, the local test after some rounds.
-        upload: likewise, the bytes that all clients sent in each round.
-        points: by name, the bytes that all clients sent, and the accuracy, where no rounds are.
+    ``upload`` are the bytes that all clients sent in each round. What has one round or none is one
+    of the ``points``, bytes and accuracy by name, with a line to compare curves with.
     """
 
     def content(figure: Figure) -> None:
         axes = figure.subplots()
         for i, (method, runs) in enumerate(accuracy.items()):
             sent = [_running(run) for run in upload[method]]
-            rounds = sorted(set.intersection(*(set(run) for run in [*runs, *sent])))
-            places, means = ([_mean(some, t) for t in rounds] for some in (sent, runs))
-            dash = DASHES[i // len(COLORS) % len(DASHES)]
-            color = COLORS[i % len(COLORS)]
+            rounds = sorted(set.intersection(*map(set, [*runs, *sent])))
+            places, means = ([_mean(of, t) for t in rounds] for of in (sent, runs))
+            dash, color = curve_style(i)
             axes.plot(places, means, dash, marker=".", color=color, label=method)
         for (name, (size, value)), style, marker in zip(
             points.items(), LEVELS, MARKERS, strict=True
@@ -151,12 +134,11 @@ def _running(run: Mapping[int, float]) -> dict[int, float]:
     return dict(zip(run, (total / 2**20 for total in accumulate(run.values())), strict=True))
 
 
-def _lines(axes: Axes, curves: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
+def _lines(axes: Axes, curves: Runs) -> None:
     for i, (method, runs) in enumerate(curves.items()):
-        rounds = sorted(set.intersection(*(set(run) for run in runs)))
-        means = [_mean(runs, t) for t in rounds]
-        dash = DASHES[i // len(COLORS) % len(DASHES)]
-        axes.plot(rounds, means, dash, color=COLORS[i % len(COLORS)], label=method)
+        rounds = sorted(set.intersection(*map(set, runs)))
+        dash, color = curve_style(i)
+        axes.plot(rounds, [_mean(runs, t) for t in rounds], dash, color=color, label=method)
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="0.9")

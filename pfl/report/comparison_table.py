@@ -1,6 +1,5 @@
 """The table of all methods that have run, the best of each test marked."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,19 +56,13 @@ def mean_and_deviation(
     mean, std = (
         number_at(path, comparison, (method, measure.key, kind)) for kind in ("mean", "std")
     )
-    return mean, measure.unit(
-        mean
-    ) if std is None else f"{measure.unit(mean)} ± {measure.unit(std)}"
+    spread = "" if std is None else f" ± {measure.unit(std)}"
+    return mean, f"{measure.unit(mean)}{spread}"
 
 
 def _column(path: Path, comparison: Mapping[str, Any], measure: Measure) -> Sequence[Cell]:
     """One measure of every method."""
     values = [mean_and_deviation(path, comparison, method, measure) for method in comparison]
-    most = measure.unit(max((mean for mean, _ in values if mean is not None), default=math.nan))
-    return [
-        Cell(
-            text,
-            best=measure.key not in UNMARKED and mean is not None and measure.unit(mean) == most,
-        )
-        for mean, text in values
-    ]
+    known = [mean for mean, _ in values if mean is not None and measure.key not in UNMARKED]
+    best = measure.unit(max(known)) if known else None
+    return [Cell(text, mean is not None and measure.unit(mean) == best) for mean, text in values]

@@ -18,15 +18,9 @@ from pfl.report.page import Listing, Notes, Page, Section
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the content comes from.
+    """Where the content comes from: folders of reports, and the parameters as YAML.
 
-    Attributes:
-        partition: folder of the partition's report.
-        fedhip: folder of FedHiP's report.
-        comparison: folder of the comparison.
-        leakage: folder of the leakage's report.
-        artifacts: what index, clients, features, server and heads say of themselves.
-        parameters: the parameters as YAML.
+    ``artifacts`` are what index, clients, features, server and heads say of themselves.
     """
 
     partition: Path
@@ -80,7 +74,7 @@ def _numbers(
     path: Path, compared: Mapping[str, Any], means: Mapping[str, float | None]
 ) -> list[tuple[str, str]]:
     """Means of FedHiP's heads, and of the best of the other methods."""
-    told = [(label(f"{FEDHIP_PREFIX}{head}"), _percent(mean)) for head, mean in means.items()]
+    numbers = [(label(f"{FEDHIP_PREFIX}{head}"), _percent(mean)) for head, mean in means.items()]
     others = {
         method: number_at(path, compared, (method, LOCAL_TEST, "mean"))
         for method in compared
@@ -89,8 +83,8 @@ def _numbers(
     known = {method: mean for method, mean in others.items() if mean is not None}
     if known:
         best = max(known, key=lambda method: known[method])
-        told.append((f"best trained: {best}", _percent(known[best])))
-    return told
+        numbers.append((f"best trained: {best}", _percent(known[best])))
+    return numbers
 
 
 def _data(sources: Sources, rows: Sequence[Mapping[str, str]]) -> Section:
@@ -142,11 +136,11 @@ def _methods(sources: Sources, path: Path, compared: Mapping[str, Any]) -> Secti
 def _clients(
     sources: Sources, rows: Sequence[Mapping[str, str]], means: Mapping[str, float | None]
 ) -> Section:
-    told = ", ".join(f"{head} {_percent(mean)}" for head, mean in means.items())
+    accuracies = ", ".join(f"{head} {_percent(mean)}" for head, mean in means.items())
     pairs = [against(rows, other) for other in (LOCAL, GLOBAL)]
     accuracy = load_figure(
         sources.fedhip / "accuracy.svg",
-        f"Accuracy of each client's local, global and personalized head. Means: {told}.",
+        f"Accuracy of each client's local, global and personalized head. Means: {accuracies}.",
         "How accuracy is distributed over the clients, for each kind of head.",
     )
     gain = load_figure(
@@ -189,11 +183,8 @@ def _repeat(sources: Sources) -> Section:
         "bytes on the same kind of machine. “head -1 FILE” shows a file's SHA-256; dvc.lock has "
         "the hashes of all inputs and results."
     )
-    parts = (
-        Listing("Parameters", sources.parameters),
-        versions_table(sources.artifacts),
-        hashes_table(sources.artifacts),
-    )
+    parameters = Listing("Parameters", sources.parameters)
+    parts = (parameters, versions_table(sources.artifacts), hashes_table(sources.artifacts))
     return Section("repeat", "To repeat this", [text], parts)
 
 

@@ -16,13 +16,7 @@ WIDTH = re.compile(r' width="([0-9.]+pt)"')
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page.
-
-    Attributes:
-        markup: HTML of the drawing, with ``alt`` in it.
-        alt: what one sees, for those who do not.
-        caption: how to read it.
-    """
+    """A drawing as HTML, with ``alt`` in it for those who do not see it, and how to read it."""
 
     kind: ClassVar[str] = "figure"
     markup: Markup

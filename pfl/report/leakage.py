@@ -24,10 +24,10 @@ def leakage_section(folder: Path) -> Section:
         InputError: a file is missing or of another form.
     """
     path = folder / "metrics.json"
-    told = load_report(path)
+    report = load_report(path)
 
     def count(*place: str) -> int:
-        return int(number_at(path, told, place) or 0)
+        return int(number_at(path, report, place) or 0)
 
     clients, samples = count("clients"), count("samples")
     rows = [
@@ -39,7 +39,7 @@ def leakage_section(folder: Path) -> Section:
         ["what the server learns", "of clients", "samples exposed"],
         rows,
     )
-    alt = "; ".join(f"{words}: {found} samples" for words, _, found in rows)
+    alt = "; ".join(f"{words}: {exposed} samples" for words, _, exposed in rows)
     caption = "What each upload exposes; reports/leakage tells it client by client."
     figure = load_figure(folder / "leakage.svg", alt, caption)
     text = "What a server can work out from each client's Gram matrix and cross-moment."

@@ -24,16 +24,14 @@ def attributes(path: Path, schema: str) -> Attributes:
 def versions_table(artifacts: Mapping[str, Attributes]) -> Table:
     """Versions of the libraries that made any of the artifacts."""
     prefix = "version-"
-    found = {
+    versions = {
         (name.removeprefix(prefix), str(value))
         for facts in artifacts.values()
         for name, value in facts.items()
         if name.startswith(prefix)
     }
     caption = "Libraries whose version can change a number; constraints.txt lists all."
-    return plain(
-        caption, ["library", "version"], [list(pair) for pair in sorted(found)], words=True
-    )
+    return plain(caption, ["library", "version"], sorted(versions), words=True)
 
 
 def hashes_table(artifacts: Mapping[str, Attributes]) -> Table:
@@ -45,9 +43,5 @@ def hashes_table(artifacts: Mapping[str, Attributes]) -> Table:
         **{f"{name}.h5": facts["sha256"] for name, facts in artifacts.items()},
     }
     caption = "SHA-256 of each artifact's content, as the first line of its file records it."
-    return plain(
-        caption,
-        ["what", "SHA-256"],
-        [[name, str(value)] for name, value in named.items()],
-        words=True,
-    )
+    rows = [[name, str(value)] for name, value in named.items()]
+    return plain(caption, ["what", "SHA-256"], rows, words=True)

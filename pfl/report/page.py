@@ -39,14 +39,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
-
-    Attributes:
-        id: its anchor.
-        title: its heading.
-        texts: paragraphs.
-        parts: what follows them.
-    """
+    """A part of the page: its anchor and heading, paragraphs, and what follows them."""
 
     id: str
     title: str
@@ -56,15 +49,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """The whole page.
-
-    Attributes:
-        title: its heading.
-        subtitle: a line below it.
-        numbers: names and values of what a reader wants to know first.
-        sections: in order.
-        footer: the last line.
-    """
+    """The whole page; ``numbers`` are names and values of what a reader wants to know first."""
 
     title: str
     subtitle: str

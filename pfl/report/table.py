@@ -15,14 +15,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings; the first cell of a row is its name.
+    """Rows under as many headings as each has cells; the first cell of a row is its name.
 
-    Attributes:
-        caption: what the table tells.
-        columns: headings.
-        rows: as many cells as headings each.
-        folded: if not empty, the table opens on a click on this text.
-        words: whether it holds words, aligned to the left, and not numbers.
+    A table that is ``folded`` opens on a click on that text. One of ``words`` is aligned to the
+    left, others hold numbers.
     """
 
     kind: ClassVar[str] = "table"

@@ -14,7 +14,7 @@ def compare(
     first: Annotated[str, typer.Argument(help=RUN, metavar="RUN")],
     second: Annotated[
         str, typer.Argument(help="The same; by default workspace.", metavar="RUN")
-    ] = ("workspace"),
+    ] = "workspace",
     most: Annotated[
         int, typer.Option(min=0, help="Clients to list that gained, and that lost, most.")
     ] = 5,
@@ -25,9 +25,8 @@ def compare(
 
     Clients are compared by number and by their personalized heads.
     """
-    # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.cli.runs.differences import differences
     from pfl.cli.runs.revisions import reader
 
-    told = differences(reader(first, project), reader(second, project), most)
-    show({"first": first, "second": second, **told}, as_json)
+    content = differences(reader(first, project), reader(second, project), most)
+    show({"first": first, "second": second, **content}, as_json)

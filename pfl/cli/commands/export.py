@@ -23,7 +23,6 @@ def export(
 
     It gets the client's own test images, and its scores must be those of the pipeline.
     """
-    # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.export import ONNX, export_model, has_onnx
     from pfl.cli.deployment.model import load_model
@@ -35,8 +34,8 @@ def export(
         "client": client,
         "head": head.value,
         "compared-with-the-pipeline": [
-            {"model": name} | {key.replace("_", "-"): value for key, value in asdict(one).items()}
-            for name, one in agreements.items()
+            {"model": name} | {key.replace("_", "-"): v for key, v in asdict(agreement).items()}
+            for name, agreement in agreements.items()
         ],
         "files": [
             {"file": str(path), "bytes": path.stat().st_size} for path in sorted(out.iterdir())

@@ -24,7 +24,6 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Say what a file is, which stage made it from what, and what is in it."""
-    # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.cli.inspection.artifact import describe
 
     content = dict(describe(file, client))

@@ -29,7 +29,6 @@ def predict(
 
     An image that cannot be read is named, the others are predicted, and the exit code is 1.
     """
-    # Imported here because it takes seconds, which --help and a wrong flag need not wait for.
     from pfl.artifacts.files import write_text
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.model import load_model
@@ -52,14 +51,8 @@ def _content(model: "Model", predictions: "Sequence[Prediction]") -> dict[str, o
     return {
         "client": model.client,
         "head": model.kind.value,
-        "predictions": [
-            _row(model.classes, prediction) for prediction in predictions if not prediction.error
-        ],
-        "unreadable": [
-            {"image": prediction.image, "error": prediction.error}
-            for prediction in predictions
-            if prediction.error
-        ],
+        "predictions": [_row(model.classes, p) for p in predictions if not p.error],
+        "unreadable": [{"image": p.image, "error": p.error} for p in predictions if p.error],
     }
 
 
@@ -79,22 +72,12 @@ def _row(classes: tuple[str, ...], prediction: "Prediction") -> dict[str, object
 
 def _csv(classes: tuple[str, ...], predictions: "Sequence[Prediction]") -> str:
     """One line an image; of one that cannot be read, the name and the error."""
-    header = ["image", "class", "probability", *(f"probability:{name}" for name in classes)]
-    header += [*(f"score:{name}" for name in classes), "error"]
+    columns = [f"{kind}:{name}" for kind in ("probability", "score") for name in classes]
     rows: list[list[object]] = []
     for prediction in predictions:
-        if prediction.error:
-            rows.append([prediction.image, *[""] * (len(header) - 2), prediction.error])
-            continue
-        best, chances = prediction.order[0], prediction.probabilities.tolist()
-        rows.append(
-            [
-                prediction.image,
-                classes[best],
-                chances[best],
-                *chances,
-                *prediction.scores.tolist(),
-                "",
-            ]
-        )
-    return csv_text(header, rows)
+        numbers = [""] * (2 + len(columns))
+        if not prediction.error:
+            best, chances = prediction.order[0], prediction.probabilities.tolist()
+            numbers = [classes[best], chances[best], *chances, *prediction.scores.tolist()]
+        rows.append([prediction.image, *numbers, prediction.error])
+    return csv_text(["image", "class", "probability", *columns, "error"], rows)

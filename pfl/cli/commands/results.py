@@ -35,5 +35,5 @@ def results(
     for part in shown:
         console.print(part, highlight=False)
     for folder in (report, comparison) if methods is not None else (report,):
-        for name in sorted(item.name for item in folder.iterdir()):
-            console.print(f"  {folder / name}", highlight=False)
+        for file in sorted(folder.iterdir()):
+            console.print(f"  {file}", highlight=False)

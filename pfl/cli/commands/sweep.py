@@ -12,11 +12,10 @@ def sweep(
     report: Annotated[Path, typer.Option(help="The report's page.")] = Path("reports/index.html"),
 ) -> None:
     """Draw accuracy against a parameter over all DVC experiments; docs/sweeps.md."""
-    # Imported here because DVC takes a second, which other commands need not wait for.
     from pfl.cli.sweep.experiments import experiments
     from pfl.cli.sweep.page import write_sweep
     from pfl.cli.sweep.series import gather_sweep
 
     write_sweep(gather_sweep(experiments(), parameter), out, report)
-    for name in sorted(item.name for item in out.iterdir()):
-        typer.echo(out / name)
+    for path in sorted(out.iterdir()):
+        typer.echo(path)

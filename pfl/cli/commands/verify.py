@@ -1,5 +1,6 @@
 """``pfl verify``: whether the cached artifacts are whole, current, and fit together."""
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -22,18 +23,17 @@ def verify(
     the clients' sums and add up to the server's, that every head solves its normal equations, and
     that heads have the reported accuracies. Exit code 1 if something is wrong.
     """
-    # Imported here because it takes a while, which --help and completion need not wait for.
     from pfl.artifacts.project import Project
     from pfl.cli.verification.outcome import OK, SKIPPED, WRONG, run
     from pfl.cli.verification.plan import plan
 
     outcomes = list(run(tuple(plan(Project(project))), quick, everything))
-    wrong = [outcome for outcome in outcomes if outcome.result == WRONG]
-    first = wrong[0] if wrong else None
+    first = next((outcome for outcome in outcomes if outcome.result == WRONG), None)
+    count = Counter(outcome.result for outcome in outcomes)
     content: dict[str, object] = {
         "verdict": "wrong" if first else "right, as far as checked",
-        "checked": sum(outcome.result == OK for outcome in outcomes),
-        "skipped": sum(outcome.result == SKIPPED for outcome in outcomes),
+        "checked": count[OK],
+        "skipped": count[SKIPPED],
         "first-wrong": first.check.artifact if first else None,
         "why": first.detail if first else None,
         "checks": [

@@ -131,8 +131,7 @@ def _torch_export(model: Model, path: Path, pixels: UInt8[Tensor, "n 3 size size
 
     def run(pixels: Tensor) -> np.ndarray:
         with torch.inference_mode():
-            scores: np.ndarray = loaded(pixels).numpy()
-        return scores
+            return loaded(pixels).numpy()
 
     return run
 
@@ -150,10 +149,7 @@ def _onnx(folder: Path) -> Run:
         )  # fmt: skip
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
-    def run(pixels: Tensor) -> np.ndarray:
-        return session.run(None, {"pixels": pixels.numpy()})[0]
-
-    return run
+    return lambda pixels: session.run(None, {"pixels": pixels.numpy()})[0]
 
 
 @contextmanager

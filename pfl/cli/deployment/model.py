@@ -35,18 +35,11 @@ from pfl.fedhip.heads import open_heads
 
 @dataclass(frozen=True)
 class Model:
-    """From images to scores.
+    """From images to scores, with a head of one client: of which ``kind``, and W as stored.
 
-    Attributes:
-        backbone: on the CPU.
-        feature_step: of the fixed point that ``extract`` stores.
-        maps: of the fixed-point features, in order.
-        batch: images that the backbone gets at a time.
-        precision: ``fp32`` or ``bf16``.
-        head: W, as stored.
-        classes: their d names.
-        client: whose head it is.
-        kind: which of its heads.
+    The backbone is on the CPU, gets ``batch`` images at a time and computes in the ``precision``
+    ``fp32`` or ``bf16``. ``feature_step`` is of the fixed point that ``extract`` stores, and
+    ``maps`` are those of the fixed-point features, in order.
     """
 
     backbone: Backbone
@@ -88,11 +81,7 @@ def scores(
 def load_model(project: Project, client: int, kind: HeadKind, weights: Path | None) -> Model:
     """The model of one client, from the project's artifacts.
 
-    Args:
-        project: where the pipeline ran.
-        client: number of the client.
-        kind: which head.
-        weights: of the backbone, a file or a folder; None for those that params.yaml names.
+    ``weights`` of the backbone are a file or a folder; None for those that params.yaml names.
 
     Raises:
         InputError: an artifact is missing or does not go with another; there is no such client; or
@@ -128,11 +117,11 @@ def load_head(project: Project, client: int, kind: HeadKind) -> Float[np.ndarray
     server, features = project.artifact("server"), project.artifact("features")
     with open_heads(project.artifact("heads")) as heads:
         check_number(client, heads.shape[0])
-        made = {
-            "server": recorded_sha256(server, "server"),
-            "features": recorded_sha256(features, "features"),
-        }
-        heads.origins.check("heads", Origins(**made))
+        made = Origins(
+            server=recorded_sha256(server, "server"),
+            features=recorded_sha256(features, "features"),
+        )
+        heads.origins.check("heads", made)
         if kind is not HeadKind.shared:
             if heads.chosen[client] is None:
                 raise InputError(

@@ -50,14 +50,10 @@ class Deployed(nn.Module):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How an exported model compares with the pipeline on real images.
+    """How an exported model compares with the pipeline on some real images.
 
-    Attributes:
-        images: how many were compared.
-        same_class: how many of them have the same class.
-        difference: the largest difference of a score.
-        allowed: of a score, see :func:`allowed_difference`; None where the pipeline computed in
-            bf16 and the exported model, in float32, is the more precise.
+    The largest ``difference`` of a score has a limit, see :func:`allowed_difference`; None where
+    the pipeline computed in bf16 and the exported model, in float32, is the more precise.
     """
 
     images: int
@@ -70,11 +66,9 @@ def compare(
     model: Model, pixels: UInt8[Tensor, "n 3 size size"], exported: Float[np.ndarray, "n d"]
 ) -> Agreement:
     """Compare scores that an exported model found with those of the pipeline."""
+    batches = torch.split(pixels, model.batch)
     expected = np.concatenate(
-        [
-            scores(model.rows(part), model.step, model.head)
-            for part in torch.split(pixels, model.batch)
-        ]
+        [scores(model.rows(batch), model.step, model.head) for batch in batches]
     )
     return Agreement(
         images=len(exported),

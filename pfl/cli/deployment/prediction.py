@@ -28,13 +28,7 @@ from pfl.runtime.progress import progress
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of one image, or why it cannot.
-
-    Attributes:
-        image: the file's path.
-        scores: of each class; empty where there is an error.
-        error: a sentence, or empty.
-    """
+    """Scores of each class for the image of a path, or a sentence why there are none."""
 
     image: str
     scores: Float[np.ndarray, " d"]

@@ -28,11 +28,9 @@ NUMBER = re.compile(r"(?<=/)\d+(?=/)")  # of a client, in a dataset's name
 
 
 def describe(path: Path, client: int | None = None) -> Content:
-    """All of what an output of the pipeline can say of itself.
+    """All of what an HDF5 artifact, a .safetensors file of data/ or runs/, or a report can say.
 
-    Args:
-        path: an HDF5 artifact, a .safetensors file of data/ or runs/, or a report.
-        client: tell of this client alone, and more.
+    With a ``client`` it is of this one alone, and more.
 
     Raises:
         InputError: the file is missing, damaged, of an older schema or none of ours, or there is

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pfl.artifacts.figure import draw
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.provenance import check_origin
-from pfl.data.images.images import Images, open_images
+from pfl.data.images.images import open_images
 from pfl.data.samples.index import Index, read_index
 
 ACROSS = 10  # images in a row
@@ -30,7 +30,10 @@ def draw_sheet(path: Path, images: Path, index: Path) -> str:
     check_origin("index", samples.images_sha256, "images", recorded_sha256(images, "images"))
     shown = min(ROWS, len(samples.classes))
     with open_images(images) as opened:
-        rows = [_examples(opened, samples, label) for label in range(shown)]
+        rows = [
+            [np.asarray(opened.rgb(i, i + 1)[0]) for i in first_of(samples, label).tolist()]
+            for label in range(shown)
+        ]
 
     def content(figure: Figure) -> None:
         figure.suptitle(f"{images.name}: first training images of each class", x=0.01, ha="left")
@@ -46,11 +49,6 @@ def draw_sheet(path: Path, images: Path, index: Path) -> str:
     draw(path, (INCHES * ACROSS + 1.6, INCHES * shown + 0.6), content)
     more = len(samples.classes) - shown
     return f"the last {more} classes are not on the sheet" if more else ""
-
-
-def _examples(images: Images, index: Index, label: int) -> list[UInt8[np.ndarray, "_ _ 3"]]:
-    numbers = first_of(index, label)
-    return [np.asarray(images.rgb(i, i + 1)[0]) for i in numbers.tolist()]
 
 
 def first_of(index: Index, label: int) -> Int[np.ndarray, " few"]:

@@ -19,7 +19,6 @@ from pfl.fedhip.members import read_members
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
 
-BLOCK_ROWS = 4096
 LEFT = "left out"  # what stands for the family of a client without heads
 
 
@@ -86,8 +85,7 @@ def _features(path: Path, _: int | None) -> Content:
     with open_features(path) as features:
         largest = np.zeros(features.m, np.int64)
         total = 0
-        for start in range(0, len(features), BLOCK_ROWS):
-            rows = features.rows(start, min(start + BLOCK_ROWS, len(features)))
+        for rows in features.blocks():
             magnitudes = np.abs(rows.astype(np.int32))  # -32768, which never occurs, would not fit
             np.maximum(largest, magnitudes.max(axis=0, initial=0), out=largest)
             total += int(magnitudes.sum(dtype=np.int64))
@@ -148,11 +146,8 @@ def _heads(path: Path, client: int | None) -> Content:
             candidate = own[k]
             loss = None if candidate is None else float(losses[k, numbers[candidate]])
             rows.append({"client": k, **_choice(candidate, local[k]), "leave-one-out": loss})
-        return {
-            "candidates": len(heads.candidates),
-            "families": dict(counts.most_common()),
-            "clients": rows,
-        }
+        families = dict(counts.most_common())
+        return {"candidates": len(heads.candidates), "families": families, "clients": rows}
 
 
 def _choice(candidate: Candidate | None, local: Candidate | None) -> dict[str, object]:

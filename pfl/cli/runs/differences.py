@@ -25,10 +25,7 @@ SHARES = tuple(measure for measure in SHOWN if measure.unit is percent)
 def differences(first: Reader, second: Reader, most: int) -> Content:
     """Parameters that differ, accuracies side by side, and the clients that changed most.
 
-    Args:
-        first: reads the files of the run that is compared with.
-        second: reads those of the run that is compared.
-        most: clients to list, of those that gained and of those that lost.
+    Of the clients that gained, and of those that lost, at most ``most`` are listed.
 
     Raises:
         InputError: a report is missing or of another form.
@@ -107,12 +104,12 @@ def _accuracies(first: Reader, second: Reader) -> Iterator[dict[str, object]]:
 def _json(read: Reader, path: str) -> dict[str, Any]:
     text = read(path)
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except ValueError as error:
         raise InputError(f"A {path} is damaged ({error}): run `dvc repro`.") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise InputError(f"A {path} holds no values by name: run `dvc repro`.")
-    return found
+    return values
 
 
 def _compared(
@@ -149,8 +146,8 @@ def _accuracy_by_client(read: Reader) -> dict[str, float]:
     """Accuracy of the personalized head by client; clients without test samples have none."""
     text, column = read(CLIENTS), f"{LOCAL_TEST}:{PERSONALIZED}"
     try:
-        lines = csv.DictReader(io.StringIO(text))
-        return {one["client"]: float(one[column]) for one in lines if one[column]}
+        rows = csv.DictReader(io.StringIO(text))
+        return {row["client"]: float(row[column]) for row in rows if row[column]}
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             f"A {CLIENTS} is of another form ({error!r}): run `dvc repro evaluate`."

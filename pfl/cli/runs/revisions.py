@@ -15,10 +15,8 @@ Reader = Callable[[str], str]
 def reader(run: str, project: Path) -> Reader:
     """How to read the files of a run.
 
-    Args:
-        run: ``workspace``, a folder with another copy of the project, or what DVC calls a revision:
-            a commit, branch, tag or experiment.
-        project: the folder of the project, in whose history revisions are looked up.
+    It is ``workspace``, a folder with another copy of the project, or what DVC calls a revision of
+    the history in the folder ``project``: a commit, branch, tag or experiment.
 
     Raises:
         InputError: it is none of these.

@@ -14,12 +14,10 @@ Value = str | float
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment, or the commit that experiments start from.
+    """One experiment, or the commit that experiments start from, by the name that DVC has for it.
 
-    Attributes:
-        name: how DVC calls it.
-        parameters: by their dotted names.
-        metrics: accuracies by name, means over clients or of the external test; those known.
+    Parameters are by their dotted names; ``metrics`` are the accuracies that are known, means over
+    clients or of the external test.
     """
 
     name: str
@@ -43,13 +41,12 @@ def experiments() -> list[Experiment]:
             f"DVC tells of no experiments here ({error}): run in a Git clone of the project, "
             "without core.no_scm."
         ) from error
-    found: dict[tuple[object, ...], Experiment] = {}
-    for row in rows:
-        one = experiment(row)
-        if one.metrics:
-            known = (*sorted(one.parameters.items()), *sorted(one.metrics.items()))
-            found.setdefault(known, one)
-    return list(found.values())
+    different: dict[tuple[object, ...], Experiment] = {}
+    for known in map(experiment, rows):
+        if known.metrics:
+            content = (*sorted(known.parameters.items()), *sorted(known.metrics.items()))
+            different.setdefault(content, known)
+    return list(different.values())
 
 
 def experiment(row: Mapping[str, Any]) -> Experiment:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pfl.artifacts.csv import csv_text
 from pfl.cli.sweep.experiments import Experiment, Value
@@ -22,26 +23,43 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What experiments say about a parameter.
+    """What experiments say about a parameter: the points of each metric, numbers before words.
 
-    Attributes:
-        parameter: its dotted name.
-        series: the points of each metric, numbers ascending, then words.
-        others: parameters that differ between the experiments too.
+    ``others`` are the parameters that differ between the experiments too.
     """
 
     parameter: str
     series: dict[str, list[Point]]
     others: list[str]
 
+    @property
+    def columns(self) -> list[str]:
+        """Headings of :attr:`rows`."""
+        return ["metric", self.parameter, "experiments", "mean", "least", "greatest"]
 
-def varying(found: Sequence[Experiment]) -> list[str]:
+    @property
+    def rows(self) -> list[tuple[str, str, int, float, float, float]]:
+        """One a metric and value."""
+        return [
+            (metric, value_text(p.value), p.experiments, p.mean, p.low, p.high)
+            for metric, points in self.series.items()
+            for p in points
+        ]
+
+
+def value_text(value: Value) -> str:
+    """A value as tables and axes have it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def varying(experiments: Sequence[Experiment]) -> list[str]:
     """Names of the parameters that do not have one value throughout."""
-    names = dict.fromkeys(name for one in found for name in one.parameters)
-    return [name for name in names if len({one.parameters.get(name) for one in found}) > 1]
+    settings = [experiment.parameters for experiment in experiments]
+    names = dict.fromkeys(chain.from_iterable(settings))
+    return [name for name in names if len({values.get(name) for values in settings}) > 1]
 
 
-def gather_sweep(found: Sequence[Experiment], parameter: str) -> Sweep:
+def gather_sweep(experiments: Sequence[Experiment], parameter: str) -> Sweep:
     """Gather the metrics at every value of a parameter.
 
     FedHiP's metrics are left out if none of them changes, and so are those of trained methods: it
@@ -50,26 +68,28 @@ def gather_sweep(found: Sequence[Experiment], parameter: str) -> Sweep:
     Raises:
         InputError: no two experiments differ in it.
     """
-    changed = varying(found)
+    changed = varying(experiments)
     if parameter not in changed:
         known = ", ".join(changed) or "nothing"
         raise InputError(
-            f"The {len(found)} experiment(s) with metrics do not differ in '{parameter}' but in "
-            f"{known}: name one of these, or run others (docs/sweeps.md)."
+            f"The {len(experiments)} experiment(s) with metrics do not differ in '{parameter}' "
+            f"but in {known}: name one of these, or run others (docs/sweeps.md)."
         )
-    names = dict.fromkeys(name for one in found for name in one.metrics)
-    seen = {name: {one.metrics.get(name) for one in found} for name in names}
+    metrics = [experiment.metrics for experiment in experiments]
+    names = list(dict.fromkeys(chain.from_iterable(metrics)))
+    seen = {name: {values.get(name) for values in metrics} for name in names}
     alive = {name.split(".")[0] for name, values in seen.items() if len(values) > 1}
-    names = {name: None for name in names if name.split(".")[0] in alive} or names
-    series = {name: _points(found, parameter, name) for name in names}
+    names = [name for name in names if name.split(".")[0] in alive] or names
+    series = {name: _points(experiments, parameter, name) for name in names}
     return Sweep(parameter, series, [name for name in changed if name != parameter])
 
 
-def _points(found: Sequence[Experiment], parameter: str, metric: str) -> list[Point]:
+def _points(experiments: Sequence[Experiment], parameter: str, metric: str) -> list[Point]:
     groups: dict[Value, list[float]] = {}
-    for one in found:
-        if metric in one.metrics and parameter in one.parameters:
-            groups.setdefault(one.parameters[parameter], []).append(one.metrics[metric])
+    for experiment in experiments:
+        if metric in experiment.metrics and parameter in experiment.parameters:
+            group = groups.setdefault(experiment.parameters[parameter], [])
+            group.append(experiment.metrics[metric])
     return [
         Point(value, len(group), statistics.fmean(group), min(group), max(group))
         for value, group in sorted(groups.items(), key=lambda item: _order(item[0]))
@@ -81,12 +101,6 @@ def _order(value: Value) -> tuple[bool, float, str]:
     return (True, 0.0, value) if isinstance(value, str) else (False, value, "")
 
 
-def sweep_csv(found: Sweep) -> str:
+def sweep_csv(sweep: Sweep) -> str:
     """One line a metric and value."""
-    rows = (
-        [metric, f"{p.value:g}" if isinstance(p.value, float | int) else p.value, p.experiments,
-         p.mean, p.low, p.high]
-        for metric, points in found.series.items()
-        for p in points
-    )  # fmt: skip
-    return csv_text(["metric", found.parameter, "experiments", "mean", "least", "greatest"], rows)
+    return csv_text(sweep.columns, sweep.rows)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +53,7 @@ def origins(project: Project) -> str:
                 f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
                 "run `dvc repro personalize`."
             )
-        families = Counter(
-            candidate.family.value for candidate in heads.chosen if candidate is not None
-        )
+        families = Counter(c.family.value for c in heads.chosen if c is not None)
         if [candidate is not None for candidate in heads.chosen] != member.tolist():
             raise InputError(
                 "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
@@ -73,7 +72,7 @@ def equations(project: Project) -> str:
         open_heads(project.artifact("heads")) as heads,
     ):
         clients = ((k, sent.of(k)) for k in range(sent.clients))
-        work = lambda item: _errors(heads, knowledge, *item)  # noqa: E731 (one use, below)
+        work = partial(_errors, heads, knowledge)
         for client, errors in enumerate(in_order(work, clients, cores())):
             for name, (error, limit) in errors.items():
                 worst = max(worst, error)
@@ -87,9 +86,10 @@ def equations(project: Project) -> str:
 
 
 def _errors(
-    heads: Heads, server: Knowledge, client: int, own: Moments
+    heads: Heads, server: Knowledge, sent: tuple[int, Moments]
 ) -> dict[str, tuple[float, float]]:
     """Backward error of a client's heads, and what is allowed, which takes longer to tell."""
+    client, own = sent
     stored = {
         "local": (heads.chosen_local[client], heads.local(client, client + 1)[0]),
         "personalized": (heads.chosen[client], heads.personalized(client, client + 1)[0]),
@@ -116,8 +116,7 @@ def accuracies(project: Project) -> str:
         clients = read_clients(project.artifact("clients"))
         recomputed = head_accuracies(index, clients, features, knowledge.head, heads, cores())
         facts, expected = clients_told(heads, clients), heads_csv(recomputed, heads, clients)
-    path = project.report / "per_client.csv"
-    _check_table(path, expected)
+    _check_table(project.report / "per_client.csv", expected)
     path = project.report / "metrics.json"
     reported = load_report(path)
     sent = read_upload(project.upload)

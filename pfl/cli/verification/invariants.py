@@ -24,8 +24,6 @@ from pfl.fedhip.uploads import open_uploads
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 
-BLOCK_ROWS = 4096
-
 
 def samples(project: Project) -> str:
     """The index is of the very images, each of which has a sample, and no group has one twice."""
@@ -99,10 +97,8 @@ def rows(project: Project) -> str:
             raise _wrong(
                 f"features.h5 has {len(features)} rows for {index.images} images", "extract"
             )
-        for start in range(0, len(features), BLOCK_ROWS):
-            block = features.rows(start, min(start + BLOCK_ROWS, len(features)))
-            if block.min(initial=0) < -LIMIT:
-                raise _wrong("features.h5 has a value beyond the fixed point", "extract")
+        if any(block.min(initial=0) < -LIMIT for block in features.blocks()):
+            raise _wrong("features.h5 has a value beyond the fixed point", "extract")
         return f"{features.m} features of each image, {features.saturated} values saturated"
 
 

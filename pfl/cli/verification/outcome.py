@@ -14,15 +14,11 @@ class SkippedError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one artifact.
+    """One check of one artifact, a file or folder of the project that is at fault when it fails.
 
-    Attributes:
-        artifact: what is at fault when it fails: a file or folder of the project.
-        name: what is checked.
-        needs: artifacts that have to be right for it to tell anything.
-        work: returns what it found, or raises :class:`InputError` when that is wrong, or
-            :class:`SkippedError`.
-        slow: whether it recomputes something.
+    It ``needs`` other artifacts to be right to tell anything. ``work`` returns what it found, or
+    raises :class:`InputError` when that is wrong, or :class:`SkippedError`; it is ``slow`` where it
+    recomputes something.
     """
 
     artifact: str

@@ -26,19 +26,13 @@ class DvcState:
         """Changes by stage, or why there is no answer."""
         if not (self.root / "dvc.lock").is_file():
             return "there is no dvc.lock: DVC has not run the pipeline here"
-        done = subprocess.run(
-            [sys.executable, "-m", "dvc", "status", "--json"],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", "dvc", "status", "--json"]
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
         try:
-            changes: Mapping[str, Any] = json.loads(done.stdout)
+            return json.loads(done.stdout)
         except ValueError:
             reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
             return f"`dvc status` fails: {reason[-300:]}"
-        return changes
 
     @property
     def missing(self) -> frozenset[str]:

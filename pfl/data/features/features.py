@@ -75,6 +75,11 @@ class Features:
             rows = row_map(rows)
         return rows
 
+    def blocks(self, rows: int = 4096) -> Iterator[Int16[np.ndarray, "b m"]]:
+        """All features in order, so many rows at a time."""
+        for start in range(0, len(self), rows):
+            yield self.rows(start, min(start + rows, len(self)))
+
     def mapped(self, rows: RowMap, m: int, step: float) -> "Features":
         """The same images with one more map, applied to all rows that are read.
 

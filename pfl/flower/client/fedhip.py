@@ -23,7 +23,7 @@ from pfl.fedhip.heads import create_heads
 from pfl.fedhip.moments import Moments, moments
 from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_choice
 from pfl.flower.client.site import Site, site_features
-from pfl.flower.messages.hello import Hello
+from pfl.flower.messages.hello import Hello, hello_record
 from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
 from pfl.flower.parameters import head_settings, read_json, to_json
 
@@ -31,11 +31,11 @@ from pfl.flower.parameters import head_settings, read_json, to_json
 SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
 
 
-def features_hello(site: Site) -> Hello:
+def greet(site: Site, *_: RecordDict) -> RecordDict:
     """Number, and the recipe of the features."""
     features = site_features(site)
     recipe = {**features.recipe, "features": features.m}
-    return Hello(site.client, recipe, site.index.classes, {})
+    return hello_record(Hello(site.client, recipe, site.index.classes, {}))
 
 
 def zero_of(recipe: Mapping[str, object], classes: int) -> Moments:
@@ -44,22 +44,20 @@ def zero_of(recipe: Mapping[str, object], classes: int) -> Moments:
 
 
 def site_moments(site: Site) -> Moments:
-    """Phase 1: what the client sends."""
+    """What the client has to add to the sums."""
     features = site_features(site)
     rows, labels = site.samples(features, site.held.train)
     return moments(rows, labels, len(site.index.classes), features.step)
 
 
+def send_moments(site: Site, *_: RecordDict) -> RecordDict:
+    """Phase 1, openly."""
+    return RecordDict({SENT: moments_record(site_moments(site))})
+
+
 @dataclass(frozen=True)
 class ServerAnswer:
-    """What the server sends back, and how heads are to be made of it.
-
-    Attributes:
-        total: the sums over all clients.
-        head: G.
-        beta: of G.
-        section: ``personalize`` of the parameters.
-    """
+    """The sums over all clients, G and its β, and the parameters' section ``personalize``."""
 
     total: Moments
     head: Float[np.ndarray, "m d"]
@@ -78,12 +76,11 @@ def answer_record(answer: ServerAnswer) -> RecordDict:
     )
 
 
-def make_heads(site: Site, content: RecordDict) -> RecordDict:
+def make_heads(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     """Phase 3: make the heads, keep them, and answer with counts only."""
     features = site_features(site)
-    alternatives = _alternatives(
-        _Received.of(content), features.m, len(site.index.classes), features.step
-    )
+    shape = features.m, len(site.index.classes), features.step
+    alternatives = _alternatives(_Received.of(content), *shape)
     rows, labels = site.samples(features, site.held.train)
     chosen = choose(alternatives, dequantize(rows, features.step), labels)
     if site.out is not None:
@@ -97,9 +94,8 @@ def make_heads(site: Site, content: RecordDict) -> RecordDict:
     }
     # As the pipeline stores them: what is tested is what is kept.
     kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
-    heads = {GLOBAL: alternatives.server.head} | {
-        n: head.astype(np.float32) for n, head in kept.items()
-    }
+    heads = {name: head.astype(np.float32) for name, head in kept.items()}
+    heads = {GLOBAL: alternatives.server.head, **heads}
     counts |= _hits(heads, *site.samples(features, site.held.test))
     outside = _hits(heads, *site.external(features))
     counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}

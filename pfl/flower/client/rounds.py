@@ -8,7 +8,7 @@ pipeline.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from pfl.data.tensors.federated_data import FederatedData, federate
 from pfl.data.tensors.pixels import PixelView, load_pixels, pixel_sums, pixel_view
 from pfl.errors import InputError
 from pfl.flower.client.site import Site, stamp
-from pfl.flower.messages.hello import Hello
+from pfl.flower.messages.hello import Hello, hello_record
 from pfl.flower.messages.tensors import tensor_record, tensors_of
 from pfl.flower.parameters import read_json
 from pfl.flower.trained import Trained, from_dict
@@ -37,7 +37,7 @@ SHARED, SENT, TOLD, METRICS = "shared", "sent", "told", "metrics"
 PRIVATE, MEMORY = "private", "memory"
 
 
-def images_hello(site: Site, content: RecordDict) -> Hello:
+def greet(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     """Number, kind of images, and sums over the pixels that are trained with."""
     data = _data(site, _trained(content)).clients[site.client]  # not yet normalized as all others'
     sums = pixel_sums(data.samples())
@@ -46,11 +46,13 @@ def images_hello(site: Site, content: RecordDict) -> Hello:
         "channels": data.stored.shape[3],
         "pixels": [sums.count, sums.first.tolist(), sums.second.tolist()],
     }
-    return Hello(site.client, {"side": data.stored.shape[1]}, site.index.classes, facts)
+    recipe = {"side": data.stored.shape[1]}
+    return hello_record(Hello(site.client, recipe, site.index.classes, facts))
 
 
 def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Train in one round; ``state`` is what this client keeps, and is brought up to date."""
+    torch.set_num_threads(1)  # as the pipeline's workers: sums of floats run in the same order
     place = _place(site, content, state)
     update = TrainRequest(place).perform(_problem(site, content))
     _store(state, place.member.last, update.member)
@@ -61,6 +63,7 @@ def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 
 def score_own(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Accuracy on the client's own samples; after the last round its model is kept."""
+    torch.set_num_threads(1)
     problem, place = _problem(site, content), _place(site, content, state)
     own, validation = OwnTestRequest(place).perform(problem)
     if site.out is not None and place.round == problem.training.rounds:
@@ -94,27 +97,21 @@ def _problem(site: Site, content: RecordDict) -> LocalProblem:
     common = read_json(content.config_records[TOLD]["common"])
     data = _data(site, trained)
     mean, std = (torch.tensor(common[name]) for name in ("mean", "std"))
-    normal = _Normal(common["channels"], PixelView(mean, std, trained.augment))
-    own = {site.client: normal.of(data.clients[site.client])}
+    channels, view = common["channels"], PixelView(mean, std, trained.augment)
+    normalized = partial(_normalized, channels=channels, view=view)
+    own = {site.client: normalized(data.clients[site.client])}
     side = data.tests.pooled.stored.shape[1]
-    network = trained.make_network(normal.channels, side, data.classes)
-    known = FederatedData(own, data.tests.each(normal.of), data.classes)
+    network = trained.make_network(channels, side, data.classes)
+    known = FederatedData(own, data.tests.each(normalized), data.classes)
     return local_problem(trained.training, network, trained.make_algorithm, known)
 
 
-@dataclass(frozen=True)
-class _Normal:
-    """Everybody's number of channels, and what networks see of images."""
-
-    channels: int
-    view: PixelView
-
-    def of(self, data: ClientData) -> ClientData:
-        """Data that are normalized so; grey images become colored where others are."""
-        pixels = data.stored
-        if pixels.shape[3] < self.channels:
-            pixels = pixels.repeat(1, 1, 1, self.channels)
-        return replace(data, stored=pixels, view=self.view)
+def _normalized(data: ClientData, channels: int, view: PixelView) -> ClientData:
+    """Images with everybody's number of channels, grey ones colored, as networks see them."""
+    pixels = data.stored
+    if pixels.shape[3] < channels:
+        pixels = pixels.repeat(1, 1, 1, channels)
+    return replace(data, stored=pixels, view=view)
 
 
 def _place(site: Site, content: RecordDict, state: RecordDict) -> ClientRound:

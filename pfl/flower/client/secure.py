@@ -21,6 +21,7 @@ from pfl.privacy.secure_aggregation.vectors import to_vector
 
 MESSAGE, KEPT = "message", "secure-sum"
 
+Message = TypeVar("Message")
 Step = TypeVar("Step", client.Secrets, client.Sharing, client.Waiting)
 
 
@@ -29,9 +30,13 @@ def message_record(message: object) -> RecordDict:
     return RecordDict({MESSAGE: ConfigRecord({MESSAGE: encode(message)})})
 
 
-def advertise(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
+def message_of(kind: type[Message], content: RecordDict) -> Message:
+    """Inverse of :func:`message_record`."""
+    return decode(kind, content.config_records[MESSAGE][MESSAGE])
+
+
+def advertise(site: Site, _: RecordDict, state: RecordDict) -> RecordDict:
     """Draw secrets for a new sum, and tell the public keys."""
-    del content  # nothing is told yet
     secrets = client.draw_secrets(site.client, os.urandom)
     _keep(state, secrets)
     return message_record(client.advertise(secrets))
@@ -40,7 +45,7 @@ def advertise(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 def share(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Seal the secrets' shares for the neighbors."""
     secrets = _kept(state, client.Secrets, site)
-    introduction = decode(Introduction, _text(content))
+    introduction = message_of(Introduction, content)
     sharing, letters = client.share(secrets, introduction, os.urandom)
     _keep(state, sharing)
     return message_record(letters)
@@ -49,7 +54,7 @@ def share(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 def mask(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Send the moments under all masks."""
     sharing = _kept(state, client.Sharing, site)
-    letters = decode(Letters, _text(content))
+    letters = message_of(Letters, content)
     waiting, masked = client.mask(sharing, letters, to_vector(site_moments(site)))
     _keep(state, waiting)
     return RecordDict({SENT: array_record({SENT: np.frombuffer(masked.vector, "<u8")})})
@@ -58,13 +63,9 @@ def mask(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 def reveal(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
     """Give back one secret of each neighbor."""
     waiting = _kept(state, client.Waiting, site)
-    waiting, answer = client.reveal(waiting, decode(Question, _text(content)))
+    waiting, answer = client.reveal(waiting, message_of(Question, content))
     _keep(state, waiting)
     return message_record(answer)
-
-
-def _text(content: RecordDict) -> object:
-    return content.config_records[MESSAGE][MESSAGE]
 
 
 def _keep(state: RecordDict, step: Step) -> None:

@@ -79,16 +79,16 @@ def site_of(context: Context, content: RecordDict) -> Site:
     out = config.get("clients-out") if virtual else node.get("out")
     kept = (Path(str(out)) / f"client-{client}" if virtual else Path(str(out))) if out else None
     path = Path(str(folder))
-    index, held = _read(path, stamp(path, "index.h5", "clients.h5"))
-    if held is None:
+    index, dealt = _read(path, stamp(path, "index.h5", "clients.h5"))
+    if dealt is None:
         index = _numbered(index, content)
         return Site(client, path, kept, index, _all_to(client, index))
-    if client >= held.train.clients:
+    if client >= dealt.train.clients:
         raise InputError(
-            f"{path} is dealt to {held.train.clients} clients, and there is no client {client}: "
+            f"{path} is dealt to {dealt.train.clients} clients, and there is no client {client}: "
             "start fewer virtual clients."
         )
-    return Site(client, path, kept, index, held)
+    return Site(client, path, kept, index, dealt)
 
 
 def site_features(site: Site) -> Features:
@@ -120,8 +120,8 @@ def _features(folder: Path, stamped: tuple[int, ...]) -> tuple[Features, ExitSta
 
 def _numbered(index: Index, content: RecordDict) -> Index:
     """The index with the class numbers of the run: a site may lack some classes of others."""
-    told = content.config_records.get(CLASSES, ConfigRecord()).get(CLASSES)
-    names = tuple(str(name) for name in told) if isinstance(told, list) else index.classes
+    classes = content.config_records.get(CLASSES, ConfigRecord()).get(CLASSES)
+    names = tuple(map(str, classes)) if isinstance(classes, list) else index.classes
     if names == index.classes:
         return index
     numbers = np.array([names.index(name) for name in index.classes], index.label.dtype)

@@ -19,13 +19,7 @@ DAYS = 30
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a SuperLink with TLS needs, as files.
-
-    Attributes:
-        authority: certificate that all trust.
-        certificate: of the SuperLink.
-        key: its private key.
-    """
+    """Files of a SuperLink with TLS: who all trust, its own certificate, and its private key."""
 
     authority: Path
     certificate: Path
@@ -60,11 +54,8 @@ def make_key_pair(path: Path) -> tuple[Path, Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_private(path, key, serialization.PrivateFormat.OpenSSH)
     public = path.with_name(path.name + ".pub")
-    public.write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
-    )
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    public.write_bytes(key.public_key().public_bytes(*form))
     return path, public
 
 

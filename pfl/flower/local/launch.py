@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +31,10 @@ ADDRESS = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Link:
-    """A SuperLink on this machine.
+    """A SuperLink on this machine, by the port of its API.
 
-    Attributes:
-        home: folder for Flower's configuration, its installed apps, and logs.
-        port: of its API.
-        credentials: for TLS and the authentication of SuperNodes; None for neither.
+    In ``home`` are Flower's configuration, its installed apps, and logs. Without ``credentials``
+    there is neither TLS nor authentication of SuperNodes.
     """
 
     home: Path
@@ -81,18 +79,16 @@ def superlink(
         yield link
 
 
-@contextmanager
 def supernode(
     link: Link, client: int, data: Path, out: Path | None = None, key: Path | None = None
-) -> Iterator["subprocess.Popen[bytes]"]:
+) -> AbstractContextManager["subprocess.Popen[bytes]"]:
     """A SuperNode with its own data folder; with TLS its private ``key`` says who it is."""
     config = f'client={client} data="{data.absolute()}"'
     config += f' out="{out.absolute()}"' if out is not None else ""
     words = ["flower-supernode", "--superlink", f"{ADDRESS}:{link.port}", *link.trust]
     words += ["--port", str(free_port()), "--node-config", config]
     words += ["--auth-supernode-private-key", str(key)] if key is not None else []
-    with running(link, words, f"supernode-{client}") as process:
-        yield process
+    return running(link, words, f"supernode-{client}")
 
 
 def register(link: Link, public_key: Path) -> None:

@@ -21,13 +21,9 @@ HELLO = "hello"
 
 @dataclass(frozen=True)
 class Hello:
-    """What a client says first.
+    """What a client says first: its number, its recipe, and the names of its classes.
 
-    Attributes:
-        client: its number.
-        recipe: what its data must have in common with the others'.
-        classes: names of its classes; others may have other ones.
-        facts: what the server wants to know of it alone.
+    ``facts`` are what the server wants to know of it alone.
     """
 
     client: int

@@ -51,7 +51,12 @@ def moments_of(record: ArrayRecord, zero: Moments) -> Moments:
         "count": (len(present),),
         "cross": (len(present), zero.features),
     }
-    sums = {name: _shaped(_integers(arrays, name), name, shape) for name, shape in shapes.items()}
+    sums = {name: _integers(arrays, name) for name in shapes}
+    for name, shape in shapes.items():
+        if sums[name].shape != shape:
+            raise InputError(
+                f"its {name} has the shape {sums[name].shape}, where {shape} is needed. {ADVICE}."
+            )
     cross, count = np.zeros_like(zero.cross), np.zeros_like(zero.count)
     cross[present], count[present] = sums["cross"], sums["count"]
     moments = Moments(sums["gram"], cross, count, zero.step)
@@ -70,16 +75,6 @@ def _integers(arrays: Mapping[str, np.ndarray], name: str) -> Int64[np.ndarray, 
     return widened(parts[0], parts[1] if len(parts) > 1 else None)
 
 
-def _shaped(
-    values: Int64[np.ndarray, "..."], name: str, shape: tuple[int, ...]
-) -> Int64[np.ndarray, "..."]:
-    if values.shape != shape:
-        raise InputError(
-            f"its {name} has the shape {values.shape}, where {shape} is needed. {ADVICE}."
-        )
-    return values
-
-
 def check_range(sent: Moments) -> None:
     """Refuse sums beyond what so many 16-bit numbers can have: |Σq| ≤ n·max, |Σq²| ≤ n·max².
 
@@ -87,10 +82,10 @@ def check_range(sent: Moments) -> None:
         InputError: they are.
     """
     bounds = (
-        ("number of samples", sent.count, 0, 2**31),
-        ("sum of features", np.abs(sent.cross), 0, LIMIT * sent.count[:, None]),
-        ("Gram matrix", np.abs(sent.gram), 0, LIMIT**2 * sent.samples),
+        ("number of samples", sent.count, 2**31),
+        ("sum of features", np.abs(sent.cross), LIMIT * sent.count[:, None]),
+        ("Gram matrix", np.abs(sent.gram), LIMIT**2 * sent.samples),
     )
-    for name, values, low, high in bounds:
-        if (values < low).any() or (values > high).any():
+    for name, values, most in bounds:
+        if (values < 0).any() or (values > most).any():
             raise InputError(f"its {name} is beyond what its samples can give. {ADVICE}.")

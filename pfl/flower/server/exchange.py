@@ -6,7 +6,6 @@ with its number and node, on which the run stops, or goes on without it, as is c
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -109,18 +108,16 @@ class Exchange:
         for content in contents.values() if self.classes and kind not in GREETINGS else ():
             content[CLASSES] = ConfigRecord({CLASSES: list(self.classes)})
         messages = [Message(content, node, kind) for node, content in contents.items()]
-        numbers = list(self.grid.push_messages(messages)) if messages else []
-        sent = dict(zip(contents, numbers, strict=True))
+        sent = dict(zip(contents, self.grid.push_messages(messages), strict=True))
         for node in (node for node, number in sent.items() if not number):
             self.fault(node, "Flower did not take the message to it")
         return {number: node for node, number in sent.items() if number}
 
     def _pull(self, waiting: Mapping[str, int]) -> Iterator[Message]:
         """Answers that are there, a few of them in memory at a time."""
-        numbers = deque(waiting)
-        while numbers:
-            part = [numbers.popleft() for _ in range(min(AT_ONCE, len(numbers)))]
-            yield from self.grid.pull_messages(part)
+        numbers = list(waiting)
+        for start in range(0, len(numbers), AT_ONCE):
+            yield from self.grid.pull_messages(numbers[start : start + AT_ONCE])
 
     def _parsed(
         self, node: int, reply: Message, parse: Callable[[int, RecordDict], Parsed]

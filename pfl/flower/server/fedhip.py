@@ -49,8 +49,7 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     if settings.state is not None:
         keep_classes(settings.state, net.classes)
     if phase2.get("secure"):
-        _check_secure(settings)
-        ledger = _secure(net, _stay(hellos, left_out), phase2)
+        ledger = _secure(net, _stay(hellos, left_out), settings, phase2)
     else:
         ledger, hellos = _plain(net, hellos, settings, set(nodes), left_out)
     total = ledger.total
@@ -76,21 +75,21 @@ def _plain(
     away = left_out.union(settings.leave)
     _collect(net, ledger, _stay(hellos, away))
     # Whoever connected meanwhile is late, not lost: the sum takes it as it takes the others.
-    late = _latecomers(net, known, first.fingerprint)
+    nodes = sorted(set(net.grid.get_node_ids()) - known)
+    late = _greet(net, nodes, first.fingerprint)
     _collect(net, ledger, _stay(late, away))
     return ledger, {**hellos, **late}
 
 
-def _check_secure(settings: RunSettings) -> None:
+def _secure(
+    net: Exchange, hellos: Mapping[int, Hello], settings: RunSettings, section: Section
+) -> Ledger:
+    """The sum of those that have greeted, of which the server sees the total alone."""
     if settings.state is not None or settings.leave:
         raise InputError(
             "`state` and `leave` keep single clients' uploads, which a secure sum hides: leave "
             "them empty, or set aggregate.secure to false."
         )
-
-
-def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Ledger:
-    """The sum of those that have greeted, of which the server sees the total alone."""
     degree = whole_or_auto(section.get("neighbors"), "aggregate.neighbors")
     nodes = {hello.client: node for node, hello in hellos.items()}
     zero = zero_of(first_of(hellos).recipe, len(net.classes))
@@ -100,11 +99,6 @@ def _secure(net: Exchange, hellos: Mapping[int, Hello], section: Section) -> Led
 
 def _greet(net: Exchange, nodes: Iterable[int], wanted: str) -> dict[int, Hello]:
     return greet(net, {node: RecordDict() for node in nodes}, FEATURES, wanted)
-
-
-def _latecomers(net: Exchange, known: set[int], wanted: str) -> dict[int, Hello]:
-    nodes = sorted(set(net.grid.get_node_ids()) - known)
-    return _greet(net, nodes, wanted) if nodes else {}
 
 
 def _stay(hellos: Mapping[int, Hello], leaving: Iterable[int]) -> dict[int, Hello]:

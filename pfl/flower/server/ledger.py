@@ -20,14 +20,7 @@ PATTERN, CLASS_FILE = "client-*.h5", "classes.json"
 
 @dataclass
 class Ledger:
-    """Members and the sum of what they sent.
-
-    Attributes:
-        total: Σ over the members.
-        folder: of the members' uploads; None where nothing is kept.
-        members: the clients that are in it.
-        upload_bytes: what they sent, all together.
-    """
+    """The members, sum and bytes of what they sent, and the folder that keeps it, if any."""
 
     total: Moments
     folder: Path | None

@@ -34,8 +34,8 @@ def parse_counts(node: int, content: RecordDict) -> Counts:
         InputError: they are none.
     """
     del node  # every way to parse an answer has the same signature
-    told = content.metric_records[METRICS]
-    counts = {name: told[name] for name in COUNTS}
+    sent = content.metric_records[METRICS]
+    counts = {name: sent[name] for name in COUNTS}
     whole = {name: value for name, value in counts.items() if isinstance(value, int)}
     if len(whole) < len(COUNTS) or not all(
         0 <= whole[name] <= whole[samples]
@@ -84,7 +84,6 @@ def _accuracies(column: Mapping[str, list[int]], head: str) -> ClientAccuracies:
         counted = np.array(column[samples], np.int64)
         return Accuracies(accuracy(np.array(column[hits], np.int64), counted), counted)
 
-    external = (
-        made(f"{EXTERNAL_TEST}:{head}", EXTERNAL_TEST) if any(column[EXTERNAL_TEST]) else None
-    )
+    tested = any(column[EXTERNAL_TEST])
+    external = made(f"{EXTERNAL_TEST}:{head}", EXTERNAL_TEST) if tested else None
     return ClientAccuracies(local=made(head, "test"), external=external)

@@ -110,15 +110,7 @@ def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], Clien
 
 @dataclass(frozen=True)
 class _Away:
-    """Clients at their nodes.
-
-    Attributes:
-        net: messages.
-        nodes: by client.
-        problem: what the server knows of it.
-        method: with its settings.
-        common: how images are normalized.
-    """
+    """Clients at their nodes, which are by client; ``common`` is how images are normalized."""
 
     net: Exchange
     nodes: Mapping[int, int]
@@ -168,14 +160,13 @@ class _Away:
             return {}
         shared = tensor_record(places[0].shared)
         texts = {"trained": to_json(asdict(self.method)), "common": to_json(self.common)}
-        return {
-            self.nodes[place.client]: RecordDict(
-                {
-                    SHARED: shared,
-                    TOLD: ConfigRecord({"round": place.round, "last": place.member.last, **texts}),
-                }
-            )
+        requests = {
+            place.client: ConfigRecord({"round": place.round, "last": place.member.last, **texts})
             for place in places
+        }
+        return {
+            self.nodes[client]: RecordDict({SHARED: shared, TOLD: request})
+            for client, request in requests.items()
         }
 
 
@@ -196,7 +187,6 @@ def _report(
     """Write the tables, the numbers, the traffic, and the shared network."""
     folder = settings.report
     sizes = problem.sizes
-    methods = {settings.method: accuracies}
     facts = {"client": range(len(sizes)), "train": sizes}
     run = {
         "seed": settings.seed,
@@ -204,9 +194,9 @@ def _report(
         "clients": sum(size > 0 for size in sizes),
         "faults": net.faults,
     }
-    told = metrics({settings.method: (accuracies, sent_bytes(history))}, run)
+    numbers = metrics({settings.method: (accuracies, sent_bytes(history))}, run)
     write_text(folder / "rounds.csv", rounds_csv(history))
-    write_text(folder / "per_client.csv", clients_csv(facts, methods))
-    write_text(folder / "metrics.json", json_text(told))
+    write_text(folder / "per_client.csv", clients_csv(facts, {settings.method: accuracies}))
+    write_text(folder / "metrics.json", json_text(numbers))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})

@@ -14,8 +14,7 @@ from flwr.app import RecordDict
 from pfl.errors import InputError
 from pfl.fedhip.moments import Moments
 from pfl.flower.client.fedhip import SENT
-from pfl.flower.client.secure import MESSAGE, message_record
-from pfl.flower.messages.codec import decode
+from pfl.flower.client.secure import message_of, message_record
 from pfl.flower.messages.kinds import ADVERTISE, MASK, REVEAL, SHARE
 from pfl.flower.messages.moments import ADVICE, arrays_of, check_range
 from pfl.flower.server.exchange import Exchange
@@ -48,8 +47,8 @@ def secure_total(
     def masked(node: int, content: RecordDict) -> Masked:
         return Masked(net.names[node], _vector(content, length))
 
-    uploads = (one for _, one in net.ask(_to(nodes, letters), MASK, masked))
-    collected, questions = server.collect(delivered, upload.count(uploads))
+    vectors = (vector for _, vector in net.ask(_to(nodes, letters), MASK, masked))
+    collected, questions = server.collect(delivered, upload.count(vectors))
     answers = upload.count(_ask(net, _to(nodes, questions), REVEAL, Shares))
     total = from_vector(server.finish(collected, answers), zero)
     check_range(total)
@@ -67,7 +66,7 @@ def _ask(
     """Each client's answer, which must be in its own name."""
 
     def parse(node: int, content: RecordDict) -> Sent:
-        message = decode(kind_of_answer, content.config_records[MESSAGE][MESSAGE])
+        message = message_of(kind_of_answer, content)
         if message.client != net.names[node]:
             raise InputError(f"it speaks for client {message.client}. {ADVICE}")
         return message

@@ -1,7 +1,7 @@
 """Bytes and seconds of each step of a run: what a site pays for."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from flwr.app import RecordDict
 
@@ -10,15 +10,10 @@ from pfl.artifacts.csv import csv_text
 
 @dataclass(frozen=True)
 class Traffic:
-    """One message to each of some clients, and their answers.
+    """One message to each of some clients, and the answers that arrived.
 
-    Attributes:
-        kind: its message type.
-        clients: that were asked.
-        answers: that arrived.
-        down: bytes of arrays sent, all clients together.
-        up: bytes of arrays that arrived.
-        seconds: until the last answer.
+    ``down`` and ``up`` are bytes of the arrays, all clients together; ``seconds`` are until the
+    last answer.
     """
 
     kind: str
@@ -37,6 +32,4 @@ def array_bytes(content: RecordDict) -> int:
 def traffic_csv(steps: Iterable[Traffic]) -> str:
     """One line a step."""
     header = ["message", "clients", "answers", "down-bytes", "up-bytes", "seconds"]
-    return csv_text(
-        header, ([s.kind, s.clients, s.answers, s.down, s.up, s.seconds] for s in steps)
-    )
+    return csv_text(header, map(astuple, steps))

@@ -52,8 +52,7 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
 def normals(count: int, source: Bytes) -> Float[np.ndarray, " count"]:
     """Standard normal numbers from random bytes, 52 bits each, by the inverse of Φ."""
     words = np.frombuffer(source(8 * count), "<u8") >> np.uint64(12)
-    drawn: np.ndarray = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)
-    return drawn
+    return ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def secret_bytes(count: int) -> bytes:

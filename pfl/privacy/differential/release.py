@@ -105,10 +105,8 @@ class Privacy:
 class Released:
     """Private sums, fit for everything that is done with exact ones.
 
-    Attributes:
-        sums: noisy integers. The Gram matrix has been raised by a multiple of I until positive
-            semidefinite, counts until not negative.
-        beta: the rest of the ridge, above 0.
+    ``sums`` are noisy integers: the Gram matrix has been raised by a multiple of I until positive
+    semidefinite, counts until not negative. ``beta`` is the rest of the ridge, above 0.
     """
 
     sums: Moments

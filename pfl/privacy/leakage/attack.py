@@ -31,11 +31,9 @@ SLACK = 1e-5  # of fᵀS⁻¹f ≤ 1; rounding is about ε/RIDGE, 2e-7
 
 @dataclass(frozen=True)
 class Intercepted:
-    """What the attacker has. Class counts, which this project's uploads hold too, are left out.
+    """The upper triangle of S, row by row, in steps², and B transposed, in steps.
 
-    Attributes:
-        gram: upper triangle of S, row by row, in steps².
-        cross: B transposed, in steps.
+    Class counts, which this project's uploads hold too, are left out.
     """
 
     gram: Int64[np.ndarray, " triangle"]

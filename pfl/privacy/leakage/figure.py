@@ -15,6 +15,7 @@ from pfl.privacy.leakage.score import Exposure
 
 NUMBERED = 40  # clients whose number is written below
 GAP = 0.6  # between the clients and the sum over them, in bars
+Bars = Float[np.ndarray, " n"]
 EXACT, ESTIMATED, PLAIN = COLORS[0], COLORS[1], "0.55"
 
 
@@ -52,7 +53,7 @@ def draw_exposure(path: Path, clients: Sequence[Exposure], total: Exposure, widt
     draw(path, (float(np.clip(4 + 0.22 * len(shown), 7.5, 12)), 7.5), content)
 
 
-def _samples(axes: Axes, x: Float[np.ndarray, " n"], shown: Sequence[Exposure], width: int) -> None:
+def _samples(axes: Axes, x: Bars, shown: Sequence[Exposure], width: int) -> None:
     samples = np.array([exposure.samples for exposure in shown])
     axes.bar(x, samples, 0.8, color=PLAIN)
     axes.axhline(width, color="black", lw=1, ls="--")
@@ -63,29 +64,19 @@ def _samples(axes: Axes, x: Float[np.ndarray, " n"], shown: Sequence[Exposure], 
     axes.set_title("training samples")
 
 
-def _bars(
-    axes: Axes,
-    x: Float[np.ndarray, " n"],
-    height: np.ndarray,
-    exact: Bool[np.ndarray, " n"],
-) -> None:
+def _bars(axes: Axes, x: Bars, height: np.ndarray, exact: Bool[np.ndarray, " n"]) -> None:
     axes.bar(x, height, 0.8, color=[EXACT if known else ESTIMATED for known in exact])
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
 
 
-def _shares(
-    axes: Axes,
-    x: Float[np.ndarray, " n"],
-    share: Float[np.ndarray, " n"],
-    exact: Bool[np.ndarray, " n"],
-) -> None:
+def _shares(axes: Axes, x: Bars, share: Bars, exact: Bool[np.ndarray, " n"]) -> None:
     _bars(axes, x, share, exact)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
-def _clients(axes: Axes, x: Float[np.ndarray, " n"], order: np.ndarray) -> None:
+def _clients(axes: Axes, x: Bars, order: np.ndarray) -> None:
     """Name the bars: client numbers if they fit, and the sum."""
     axes.set_xlim(x[0] - 0.7, x[-1] + 0.7)
     few = len(order) <= NUMBERED

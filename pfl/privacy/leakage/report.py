@@ -24,23 +24,14 @@ def told_apart(exposure: Exposure) -> int:
 # Of each attack: its name, what the server learns by it, and how many samples it exposes.
 ATTACKS: tuple[tuple[str, str, Callable[[Exposure], int]], ...] = (
     ("single-feature", "the exact feature of a class's only sample", lambda own: own.single),
-    (
-        "found-single",
-        "the same, found without being told the class counts",
-        lambda own: own.recovered,
-    ),
-    (
-        "exact-counts",
-        "the exact number of samples of each class, without being told",
-        counted_exactly,
-    ),
-    (
-        "membership",
-        "whether a given image was among the training samples, without an error",
-        told_apart,
-    ),
+    ("found-single", "the same, found without being told the class counts",
+     lambda own: own.recovered),
+    ("exact-counts", "the exact number of samples of each class, without being told",
+     counted_exactly),
+    ("membership", "whether a given image was among the training samples, without an error",
+     told_apart),
     ("everything", "every feature", lambda own: own.samples if own.everything else 0),
-)
+)  # fmt: skip
 
 
 def metrics(clients: Sequence[Exposure], total: Exposure) -> dict[str, object]:
@@ -110,10 +101,9 @@ def _about_the_sum(clients: Sequence[Exposure], total: Exposure) -> str:
 
 def sentence(exposure: Exposure, width: int) -> str:
     """What the upload of one client gives away."""
-    size = (
-        f"{_number(exposure.samples, 'sample')} of {_number(exposure.classes, 'class', 'classes')}"
-    )
-    few = "no more than" if exposure.samples <= width else "more than"
+    samples, classes = exposure.samples, exposure.classes
+    size = f"{_number(samples, 'sample')} of {_number(classes, 'class', 'classes')}"
+    few = "no more than" if samples <= width else "more than"
     return f"{size}, {few} the {width} features: {_findings(exposure)}"
 
 
@@ -122,24 +112,16 @@ def _findings(exposure: Exposure) -> str:
         return (
             "everything is known: each sample is alone in its class, and its feature stands in B."
         )
-    parts = [_features(exposure), _labels(exposure), _membership(exposure)]
-    return "; ".join(parts) + "."
+    return f"{_features(exposure)}; {_labels(exposure)}; {_membership(exposure)}."
 
 
 def _features(exposure: Exposure) -> str:
     if not exposure.single:
         return "no feature stands in B by itself"
-    found = (
-        ""
-        if exposure.recovered == exposure.single
-        else f" ({exposure.recovered} found without the counts)"
-    )
-    stand = (
-        "feature stands in B as it is"
-        if exposure.single == 1
-        else "features stand in B as they are"
-    )
-    return f"{exposure.single} {stand}{found}"
+    own, recovered = exposure.single, exposure.recovered
+    stand = "feature stands in B as it is" if own == 1 else "features stand in B as they are"
+    less = "" if recovered == own else f" ({recovered} found without the counts)"
+    return f"{own} {stand}{less}"
 
 
 def _labels(exposure: Exposure) -> str:
@@ -168,5 +150,5 @@ def _membership(exposure: Exposure) -> str:
     )
 
 
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def _number(count: int, singular: str, plural: str = "") -> str:
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

@@ -108,8 +108,8 @@ def survey(
     scored = list(in_order(work, tasks, workers))
     fitting = fitting_images([key for _, key in scored], features)
     return [
-        replace(one, confused=one.confused + int(count))
-        for (one, _), count in zip(scored, fitting, strict=True)
+        replace(exposure, confused=exposure.confused + int(count))
+        for (exposure, _), count in zip(scored, fitting, strict=True)
     ]
 
 
@@ -152,14 +152,11 @@ def fitting_images(
     if not len(keyed):
         return total
     stacked = np.hstack([keys[k] for k in keyed])
-    for start in range(0, len(features), BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, len(features))
-        products = times(residues(features.rows(start, stop)), stacked)
-        total[keyed] += fits(products, len(keyed)).sum(0)
+    for rows in features.blocks():
+        total[keyed] += fits(times(residues(rows), stacked), len(keyed)).sum(0)
     return total
 
 
 def fits(products: Float[np.ndarray, "n columns"], keys: int) -> Bool[np.ndarray, "n keys"]:
     """Which rows are orthogonal to all vectors of which key, from products with keys in a row."""
-    orthogonal: np.ndarray = (products == 0).reshape(len(products), keys, -1).all(2)
-    return orthogonal
+    return np.equal(products, 0).reshape(len(products), keys, -1).all(2)

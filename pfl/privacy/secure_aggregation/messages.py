@@ -66,11 +66,7 @@ ToServer = TypeVar("ToServer", Advert, Letters, Masked, Shares)
 
 @dataclass
 class Upload:
-    """Adds up what all clients send in a sum.
-
-    Attributes:
-        bytes: of keys, letters, numbers and shares; not of what a wire puts around them.
-    """
+    """Bytes of the keys, letters, numbers and shares that all clients send, not of the wire's."""
 
     bytes: int = 0
 

@@ -88,10 +88,10 @@ def draw(
     k = enough(len(clients)) if neighbors is None else neighbors
     reach = (k + 1) // 2
     if 2 * reach >= len(clients) - 1:
-        return {one: frozenset(clients) - {one} for one in clients}
+        return {client: frozenset(clients) - {client} for client in clients}
     ring = rng.permutation(clients).tolist()
     steps = [*range(-reach, 0), *range(1, reach + 1)]
     return {
-        one: frozenset(ring[(place + step) % len(ring)] for step in steps)
-        for place, one in enumerate(ring)
+        client: frozenset(ring[(place + step) % len(ring)] for step in steps)
+        for place, client in enumerate(ring)
     }

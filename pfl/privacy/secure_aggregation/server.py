@@ -83,7 +83,7 @@ def deliver(
     Raises:
         InputError: too few have shared.
     """
-    sealed = {one.client: one.sealed for one in letters}
+    sealed = {message.client: message.sealed for message in letters}
     delivered = Delivered(introduced, frozenset(sealed))
     _check_enough(introduced, delivered.shared, delivered.shared)
     return delivered, {

@@ -10,6 +10,7 @@ and the share at x ≠ 0 is f(x). Through t shares goes one such polynomial; thr
 A. Shamir, How to share a secret, CACM 22 (1979). p = 2²⁵⁶ + 297 is the least prime above 2²⁵⁶.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from pfl.errors import InputError
@@ -64,12 +65,8 @@ def interpolate(values: dict[int, int], prime: int = PRIME) -> int:
     Lagrange: f(0) = Π_j x_j · Σ_i f(x_i) / D_i with D_i = x_i Π_{j≠i} (x_j − x_i). The fractions
     are added as one, so that there is one division.
     """
-    top, bottom, product = 0, 1, 1
+    top, bottom = 0, 1
     for x, value in values.items():
-        under = x
-        for other in values:
-            if other != x:
-                under = under * (other - x) % prime
+        under = x * math.prod(other - x for other in values if other != x)
         top, bottom = (top * under + value * bottom) % prime, bottom * under % prime
-        product = product * x % prime
-    return product * top * pow(bottom, -1, prime) % prime
+    return math.prod(values) * top * pow(bottom, -1, prime) % prime
