@@ -24,9 +24,9 @@ from pfl.data.tensors.features import FeatureView, feature_view, load_features
 from pfl.data.tensors.federated_data import Holdout, federate
 from pfl.data.tensors.pixels import load_pixels, pixel_view
 from pfl.errors import InputError
-from pfl.evaluation.heads import evaluate
+from pfl.evaluation.heads import head_accuracies
 from pfl.evaluation.metrics import HeadKind
-from pfl.evaluation.report import table
+from pfl.evaluation.report import heads_csv
 from pfl.fedhip.heads import open_heads
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
@@ -101,7 +101,8 @@ def accuracies(folder):
         open_features(folder / "data" / "features.h5") as features,
         open_heads(folder / "data" / "heads.h5") as own,
     ):
-        return table(evaluate(index, held, features, knowledge.head, own))
+        achieved = head_accuracies(index, held, features, knowledge.head, own)
+        return heads_csv(achieved, own, held)
 
 
 def exposures(folder):

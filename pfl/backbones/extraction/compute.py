@@ -72,9 +72,13 @@ def embed(work: Work, todo: Sequence[int], workers: int) -> Iterator[Quantized]:
     Raises:
         InputError: an image is damaged, a feature is not finite, or a worker was killed.
     """
-    # On a CPU the workers finish each batch; else the model runs here on what they decoded.
+    return _embedded(work, todo, workers, finish=work.device.type == "cpu")
+
+
+def _embedded(work: Work, todo: Sequence[int], workers: int, finish: bool) -> Iterator[Quantized]:
+    """Have the workers ``finish`` each batch, or run the model here on what they decoded."""
     loader = DataLoader(
-        _Batches(work, finish=work.device.type == "cpu"),
+        _Batches(work, finish),
         batch_size=None,
         sampler=todo,
         num_workers=max(1, min(workers, len(todo))),

@@ -155,8 +155,8 @@ def uploads(tmp_path):
 
 def made_private(path, folder, seed, beta="auto", epsilon="1.0"):
     """What the stage makes of uploads."""
-    out, members = folder / "s.h5", folder / "m.h5"
-    aggregate(path, out, members, beta, [], False, "auto", epsilon, 1e-5, seed)
+    out, members, upload = folder / "s.h5", folder / "m.h5", folder / "upload.json"
+    aggregate(path, out, members, upload, beta, [], False, "auto", epsilon, 1e-5, seed)
     return out.read_bytes()
 
 
