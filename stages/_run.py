@@ -14,16 +14,16 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from pfl.errors import InputError, trouble
-from pfl.runtime import values
 from pfl.runtime.locks import only_writer
+from pfl.runtime.values import Device, Precision
 
 log = logging.getLogger("pfl")
 Quiet = Annotated[
     bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
 ]
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
-PrecisionFlag = Annotated[values.Precision, typer.Option(help="fp32 or bf16.")]
-DeviceFlag = Annotated[values.Device, typer.Option(help="auto, cpu or cuda.")]
+PrecisionFlag = Annotated[Precision, typer.Option(help="fp32 or bf16.")]
+DeviceFlag = Annotated[Device, typer.Option(help="auto, cpu or cuda.")]
 Scratch = Annotated[Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")]
 
 
@@ -103,26 +103,6 @@ def positive(value: float) -> float:
     if not finite(value) > 0:
         raise typer.BadParameter(f"{value} is not above 0.")
     return value
-
-
-def number_or_auto(text: str, flag: str, zero: bool = False, word: str = "auto") -> float | None:
-    """What :func:`pfl.runtime.values.number_or_auto` makes of a flag's text.
-
-    Raises:
-        typer.BadParameter: it is neither.
-    """
-    try:
-        return values.number_or_auto(text, flag, zero, word)
-    except InputError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def whole_or_auto(text: str, flag: str) -> int | None:
-    """What :func:`pfl.runtime.values.whole_or_auto` makes of a flag's text; raises likewise."""
-    try:
-        return values.whole_or_auto(text, flag)
-    except InputError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def _stop(sentence: str) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from pfl.data.client_features.feature_map import FeatureMap
-from stages._run import LARGEST_SEED, number_or_auto
+from pfl.runtime.values import number_or_auto
+from stages._run import LARGEST_SEED
 
 LARGEST = 2**16  # dimensions: a Gram matrix of them has 17 GiB
 
@@ -21,4 +22,4 @@ Seed = Annotated[int, typer.Option(help="Of projection and lift.", min=0, max=LA
 
 def feature_map(project: int, lift: int, norm: str, seed: int) -> FeatureMap:
     """The map that the flags describe."""
-    return FeatureMap(project, lift, number_or_auto(norm, "--norm", word="none"), seed)
+    return FeatureMap(project, lift, number_or_auto(norm, "features.norm", word="none"), seed)

@@ -12,6 +12,7 @@ import typer
 from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import Attribute
 from pfl.artifacts.provenance import Origins
+from pfl.errors import InputError
 from pfl.fedhip.members import Members, without, write_members, write_upload
 from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import Moments, total
@@ -21,8 +22,9 @@ from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.privacy.secure_aggregation.simulation import secure_sum
 from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
+from pfl.runtime.values import number_or_auto, whole_or_auto
 from stages._artifacts import UploadsFile
-from stages._run import LARGEST_SEED, number_or_auto, run, whole_or_auto
+from stages._run import LARGEST_SEED, run
 
 log = logging.getLogger("pfl")
 
@@ -61,9 +63,9 @@ def aggregate(
     ],
 ) -> None:
     """Add the integer moments of all clients but those left out and solve for the global head G."""
-    ridge = number_or_auto(beta, "--beta")
-    degree = whole_or_auto(neighbors, "--neighbors")
-    promised = number_or_auto(privacy_epsilon, "--privacy.epsilon", word="none")
+    ridge = number_or_auto(beta, "aggregate.beta")
+    degree = whole_or_auto(neighbors, "aggregate.neighbors")
+    promised = number_or_auto(privacy_epsilon, "aggregate.privacy.epsilon", word="none")
     noise, facts = _noise(privacy_seed), dict[str, Attribute]()
     with open_uploads(uploads) as sent:
         privacy = None if promised is None else Privacy(promised, privacy_delta, sent.norm)
@@ -120,8 +122,8 @@ def _noise(seed: str) -> Bytes:
         return secret_bytes
     if seed.isdecimal() and int(seed) <= LARGEST_SEED:
         return seeded_bytes(int(seed))
-    raise typer.BadParameter(
-        f"'{seed}' must be secret or a whole number of 0 or more.", param_hint="--privacy.seed"
+    raise InputError(
+        f"aggregate.privacy.seed is '{seed}': it must be secret or a whole number from 0 on."
     )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from stages._run import DeviceFlag, PrecisionFlag, Scratch, number_or_auto, run, whole_or_auto
+from pfl.runtime.values import number_or_auto, whole_or_auto
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
 
 if TYPE_CHECKING:
     from pfl.backbones.extraction.blocks import Block
@@ -44,8 +45,8 @@ def extract(
 
     A stopped run goes on where it was; the result is the same to the byte.
     """
-    side = whole_or_auto(image_size, "--image-size")
-    bound = number_or_auto(feature_range, "--feature-range")
+    side = whole_or_auto(image_size, "extract.image-size")
+    bound = number_or_auto(feature_range, "extract.feature-range")
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     import torch
 

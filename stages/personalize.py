@@ -23,8 +23,9 @@ from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
+from pfl.runtime.values import number_or_auto
 from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, ServerFile
-from stages._run import number_or_auto, run
+from stages._run import run
 from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
@@ -52,9 +53,9 @@ def personalize(
     """
     settings = HeadSettings(
         family,
-        number_or_auto(alpha, "--alpha", zero=True),
-        number_or_auto(beta, "--beta"),
-        number_or_auto(rho, "--rho"),
+        number_or_auto(alpha, "personalize.alpha", zero=True),
+        number_or_auto(beta, "personalize.beta"),
+        number_or_auto(rho, "personalize.rho"),
     )
     seen = feature_map(project, lift, norm, seed)
     keep_memory()

@@ -244,23 +244,20 @@ class TestRefusals:
         self.refused(call, tmp_path, "no GPU", device=Device.cuda)
 
     @pytest.mark.parametrize(
-        "wrong",
-        [
-            {"image-size": "0"},
-            {"image-size": "big"},
-            {"image-size": "1.5"},
-            {"feature-range": "-1"},
-            {"feature-range": "nan"},
-            {"feature-range": "inf"},
-            {"batch-size": "0"},
-            {"precision": "fp8"},
-            {"device": "tpu"},
-        ],
+        "wrong", [{"batch-size": "0"}, {"precision": "fp8"}, {"device": "tpu"}]
     )
     def test_wrong_flags_name_the_flag(self, images, tmp_path, wrong):
         done = command(*line(images, tmp_path, **wrong))
         assert done.returncode == 2
         assert f"--{next(iter(wrong))}" in done.stderr
+        assert not (tmp_path / "features.h5").exists()
+
+    @pytest.mark.parametrize("name", ["image-size", "feature-range"])
+    @pytest.mark.parametrize("value", ["0", "big", "-1", "nan", "inf"])
+    def test_wrong_values_name_the_key(self, images, tmp_path, name, value):
+        done = command(*line(images, tmp_path, **{name: value}))
+        assert done.returncode == 1
+        assert f"extract.{name} is '{value}': it must be auto or" in done.stderr
         assert not (tmp_path / "features.h5").exists()
 
     def test_a_sentence_and_no_traceback(self, tmp_path):
