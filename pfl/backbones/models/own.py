@@ -34,7 +34,7 @@ def masked_autoencoder(name: str, weights: Path, side: int | None, bound: float 
     path = find_weights(name, weights, [], ADVICE)
     stored = load_encoder(path)
     own, training = stored.architecture, stored.training
-    shape = replace(own, image_size=side or own.side)
+    shape = replace(own, image_size=side or own.image_size)
     module = build_encoder(shape)
     try:
         module.load_state_dict(_resampled(stored.weights, own, shape))
@@ -44,7 +44,7 @@ def masked_autoencoder(name: str, weights: Path, side: int | None, bound: float 
             f"({one_line(error, 300)}): run `dvc repro`, which makes it again."
         ) from error
     # As in pretraining.
-    transform = squares(own.side, stored.mean, stored.std, side)
+    transform = squares(own.image_size, stored.mean, stored.std, side)
     described = (
         f"masked autoencoder, {shape.depth} blocks of {shape.width}, patches of "
         f"{shape.patch_size} px, {training['epochs']} epochs on {training['images']} images"
