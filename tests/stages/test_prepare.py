@@ -99,7 +99,7 @@ def test_images_and_index_are_replaced_together_or_not_at_all(tmp_path, monkeypa
     (tmp_path / "images.h5").write_bytes(b"old")
     if trouble == "a failure":
         (tmp_path / "index.h5").write_bytes(b"old")
-        monkeypatch.setattr("stages.prepare.write_index", lambda *_: 1 / 0)
+        monkeypatch.setattr("pfl.data.sources.samples.write_index", lambda *_: 1 / 0)
     else:
         (tmp_path / "index.h5").mkdir()
     before = contents(tmp_path)
