@@ -12,6 +12,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.supercore.task_identity import TaskIdentity
 
 from pfl.flower.client.app import app
+from pfl.flower.server.app import main
 
 RUN = {
     "method": "fedhip", "seed": 0, "clients": 0, "wait-seconds": 0.0, "reply-seconds": 60.0,
@@ -29,7 +30,7 @@ def over_the_wire(message):
     return arrived
 
 
-class LocalGrid(Grid):
+class LocalGrid:
     """Nodes that answer at once, but for those with a fault: (message, answer) -> answer or None.
 
     A fault may raise, too, as a ClientApp does.
@@ -76,20 +77,25 @@ class LocalGrid(Grid):
     def pull_messages(self, message_ids):
         return [self.answers.pop(name) for name in message_ids if name in self.answers]
 
-    def create_message(self, *_, **__):
-        raise NotImplementedError
 
-    def send_and_receive(self, *_, **__):
-        raise NotImplementedError
-
-    def set_run(self, run):
-        raise NotImplementedError
-
-    @property
-    def run(self):
-        raise NotImplementedError
+Grid.register(LocalGrid)  # It has what the servers use of one, and inherits nothing.
 
 
 def virtual(count):
     """Nodes of a simulation: Flower's random-looking numbers, and those of the clients."""
     return {1000 + 7 * k: {"partition-id": k, "num-partitions": count} for k in range(count)}
+
+
+def play(config, nodes, faults=None, prepare=None):
+    """One run of the ServerApp with these settings; returns the grid."""
+    config = RUN | {name.replace("_", "-"): value for name, value in config.items()}
+    grid = LocalGrid(nodes, config, faults)
+    if prepare is not None:
+        prepare(grid)
+    main(grid, Context(7, 0, {}, RecordDict(), config))
+    return grid
+
+
+def node(client, count=4):
+    """The node of a client among ``count`` virtual ones."""
+    return list(virtual(count))[client]

@@ -13,7 +13,7 @@ import yaml
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, Context, RecordDict
+from flwr.app import Array
 
 from pfl.data.features.features import open_features, write_features
 from pfl.data.samples.clients import read_clients, write_clients
@@ -22,11 +22,10 @@ from pfl.errors import InputError
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.uploads import open_uploads, packed_bytes
-from pfl.flower.server.app import main
 from stages.aggregate import aggregate
 from stages.gram import gram
 from stages.personalize import personalize
-from tests.flower.grid import RUN, LocalGrid, virtual
+from tests.flower.grid import node, play, virtual
 from tests.synthetic import write_federation
 
 CLIENTS, WIDTH, CLASSES = 4, 6, 3
@@ -64,18 +63,9 @@ def pipeline(tmp_path_factory):
 
 def run(pipeline, out, nodes=None, faults=None, prepare=None, **settings):
     """One run; returns the grid."""
-    config = RUN | {"params": str(pipeline / "params.yaml"), "data": str(pipeline)}
-    config |= {"report": str(out), "clients-out": str(out)}
-    config |= {name.replace("_", "-"): value for name, value in settings.items()}
-    grid = LocalGrid(nodes or virtual(CLIENTS), config, faults)
-    if prepare is not None:
-        prepare(grid)
-    main(grid, Context(7, 0, {}, RecordDict(), config))
-    return grid
-
-
-def node(client):
-    return list(virtual(CLIENTS))[client]
+    config = {"params": str(pipeline / "params.yaml"), "data": str(pipeline)}
+    config |= {"report": str(out), "clients-out": str(out)} | settings
+    return play(config, nodes or virtual(CLIENTS), faults, prepare)
 
 
 def reports(out):

@@ -12,16 +12,15 @@ from safetensors.torch import load_file
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, Context, RecordDict
+from flwr.app import Array
 
 from pfl.data.images.images import PixelArray, write_images
 from pfl.data.samples.clients import Clients, assign, write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
-from pfl.flower.server.app import main
 from pfl.runtime.values import Device, Precision
 from stages.train import train
-from tests.flower.grid import RUN, LocalGrid, virtual
+from tests.flower.grid import node, play, virtual
 
 CLIENTS, CLASSES, SIDE = 4, 3, 28
 ROUNDS = {
@@ -74,18 +73,9 @@ def reference(data, method, out):
 
 def run(data, out, method, faults=None, prepare=None, **settings):
     """One run over Flower; returns the grid."""
-    config = RUN | {"params": str(data / "params.yaml"), "data": str(data), "report": str(out)}
-    config |= {"clients-out": str(out), "method": method, "seed": 5, "clients": CLIENTS}
-    config |= {name.replace("_", "-"): value for name, value in settings.items()}
-    grid = LocalGrid(virtual(CLIENTS), config, faults)
-    if prepare is not None:
-        prepare(grid)
-    main(grid, Context(7, 0, {}, RecordDict(), config))
-    return grid
-
-
-def node(client):
-    return list(virtual(CLIENTS))[client]
+    config = {"params": str(data / "params.yaml"), "data": str(data), "report": str(out)}
+    config |= {"clients-out": str(out), "method": method, "seed": 5, "clients": CLIENTS} | settings
+    return play(config, virtual(CLIENTS), faults, prepare)
 
 
 def shared(path):

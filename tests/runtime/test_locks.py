@@ -49,7 +49,10 @@ def test_other_folders_are_free_and_nothing_is_left_behind(held):
 
 
 def test_a_folder_named_twice_is_locked_once(tmp_path):
-    with only_writer([tmp_path, tmp_path]):
+    busy = pytest.raises(InputError, match="Another stage is at work")
+    with only_writer([tmp_path, tmp_path]), busy, only_writer([tmp_path]):
+        pass
+    with only_writer([tmp_path]):
         pass
 
 

@@ -138,6 +138,7 @@ class _Received:
 
     @classmethod
     def of(cls, content: RecordDict) -> "_Received":
+        """A message's answer, known by the SHA-256 of its settings, sums and head."""
         settings = content.config_records[SETTINGS]
         parts = [repr(sorted(settings.items())).encode()]
         records: list[ArrayRecord] = [content.array_records[name] for name in (SUMS, HEAD)]

@@ -6,8 +6,9 @@ averaging are therefore the pipeline's own, and a client's private weights are i
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from math import nan
 from typing import Any
 
@@ -119,18 +120,16 @@ class _Away:
     common: Mapping[str, Any]
 
     def run(self, requests: Sequence[Any], /) -> Iterator[Any]:
-        """Have requests, all of one kind, performed by the clients that they are about."""
-        places = [request.place for request in requests]
-        if all(isinstance(request, TrainRequest) for request in requests):
-            return self._train(places)
-        if all(isinstance(request, OwnTestRequest) for request in requests):
-            return self._test(places)
-        raise NotImplementedError(f"{requests[0]} cannot be done by sites.")
+        """Have each run of requests of one kind performed by the clients that they are about."""
+        ask: dict[type, Callable[[Sequence[ClientRound]], Iterator[Any]]] = {
+            TrainRequest: self._train,
+            OwnTestRequest: self._test,
+        }
+        for kind, group in groupby(requests, type):
+            yield from ask[kind]([request.place for request in group])
 
     def _train(self, places: Sequence[ClientRound]) -> Iterator[ClientUpdate]:
         """The updates that arrive and make sense; a client without one counts as not drawn."""
-        if not places:
-            return
         number = places[0].round
         expected = _shared_sizes(self.problem, number)
 

@@ -95,7 +95,14 @@ def test_methods_that_divide_layers_refuse_a_linear_head(method):
 
 @pytest.mark.parametrize("name", PARAMS["heads"])
 def test_the_parameters_heads_can_be_trained(name):
-    made(PARAMS["heads"][name], name)
+    entry = PARAMS["heads"][name]
+    of = made(entry, name)
+    hidden = entry["hidden"]
+    layers = [(hidden, M), (CLASSES, hidden)] if hidden else [(CLASSES, M)]
+    assert [tuple(value.shape) for value in of.model.parameters() if value.ndim == 2] == layers
+    assert (of.algorithm.name, of.training.learning_rate) == (name, entry["learning-rate"])
+    _, told = play(of, rounds=1)
+    assert np.isfinite(told[-1].terms["loss"])
 
 
 @pytest.mark.parametrize(
