@@ -16,6 +16,12 @@ PLAIN = (0, 0, "none", 0)  # flags of a stage that reads features as they are
 EXACT = ("none", 1e-5, "secret")  # and of aggregate without noise
 
 
+def held_by(owner, label, training, clients, classes):
+    """Samples by their owners, of which the first ``training`` ones are for training."""
+    halves = np.split(np.arange(len(label)), [training])
+    return Clients(*(assign(owner[rows], rows, label[rows], clients, classes) for rows in halves))
+
+
 def write_federation(folder, clients, width, classes, training, testing, seed=0):
     """Write index, clients, features and server; the last client has no test samples."""
     rng = np.random.default_rng(seed)
@@ -26,14 +32,10 @@ def write_federation(folder, clients, width, classes, training, testing, seed=0)
     write_index(
         folder / "index.h5", Index(label, split, np.zeros(n, np.int32), names, ("all",)), {}
     )
-    parts = [
-        assign(rng.integers(low, high, len(rows)), rows, label[rows], clients, classes)
-        for low, high, rows in (
-            (0, clients, np.arange(training)),
-            (-1, clients - 1, np.arange(training, n)),
-        )
-    ]
-    write_clients(folder / "clients.h5", Clients(*parts), {})
+    owner = np.concatenate(
+        [rng.integers(0, clients, training), rng.integers(-1, clients - 1, testing)]
+    )
+    write_clients(folder / "clients.h5", held_by(owner, label, training, clients, classes), {})
     means = rng.normal(0, 200, (classes, width))
     rows = (means[label] + rng.normal(0, 300, (n, width))).astype(np.int16)
     facts = {"step": STEP, "backbone": "random-tiny", "saturated": 0}

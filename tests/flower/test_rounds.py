@@ -15,12 +15,13 @@ pytest.importorskip("flwr")
 from flwr.app import Array
 
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.clients import Clients, assign, write_clients
+from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime.values import Device, Precision
 from stages.train import train
 from tests.flower.grid import node, play, virtual
+from tests.synthetic import held_by
 
 CLIENTS, CLASSES, SIDE = 4, 3, 28
 ROUNDS = {
@@ -50,11 +51,8 @@ def data(tmp_path_factory):
     split = np.repeat([TRAIN, TEST], [cut, n - cut]).astype(np.uint8)
     names = tuple("abc")
     write_index(folder / "index.h5", Index(label, split, label * 0, names, ("all",)), {})
-    parts = [
-        assign(rng.integers(CLIENTS, size=len(rows)), rows, label[rows], CLIENTS, CLASSES)
-        for rows in (np.arange(cut), np.arange(cut, n))
-    ]
-    write_clients(folder / "clients.h5", Clients(*parts), {})
+    owner = rng.integers(CLIENTS, size=n)
+    write_clients(folder / "clients.h5", held_by(owner, label, cut, CLIENTS, CLASSES), {})
     (folder / "params.yaml").write_text(yaml.safe_dump({"rounds": ROUNDS, "train": METHODS}))
     return folder
 

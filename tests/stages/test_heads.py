@@ -8,13 +8,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from pfl.data.features.features import write_features
-from pfl.data.samples.clients import Clients, assign, write_clients
+from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
 from pfl.runtime.values import Device
 from pfl.training.checkpoint import load_federation
 from stages.heads import heads
+from tests.synthetic import held_by
 from tests.workspace import ROOT
 
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
@@ -37,11 +38,7 @@ def inputs(tmp_path_factory):
     group = np.zeros(count, np.int32)
     write_index(folder / "index.h5", Index(label, split, group, ("a", "b", "c"), ("x",)), {})
     owner = rng.integers(0, CLIENTS, count)
-    parts = [
-        assign(owner[one], one, label[one], CLIENTS, CLASSES)
-        for one in (np.arange(TRAINING), np.arange(TRAINING, count))
-    ]
-    write_clients(folder / "clients.h5", Clients(*parts), {})
+    write_clients(folder / "clients.h5", held_by(owner, label, TRAINING, CLIENTS, CLASSES), {})
     (folder / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     return folder
 

@@ -13,13 +13,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.clients import Clients, assign, write_clients
+from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
 from pfl.runtime.values import Device, Precision
 from pfl.training.checkpoint import load_federation
 from stages.train import train
+from tests.synthetic import held_by
 from tests.workspace import ROOT
 
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
@@ -41,11 +42,7 @@ def inputs(tmp_path_factory):
     owner = rng.integers(0, CLIENTS, count)
     group = (owner == CLIENTS - 1).astype(np.int32)  # the last client has a group of its own
     write_index(folder / "index.h5", Index(label, split, group, ("a", "b", "c"), ("x", "y")), {})
-    parts = [
-        assign(owner[rows], rows, label[rows], CLIENTS, CLASSES)
-        for rows in (np.arange(TRAINING), np.arange(TRAINING, count))
-    ]
-    write_clients(folder / "clients.h5", Clients(*parts), {})
+    write_clients(folder / "clients.h5", held_by(owner, label, TRAINING, CLIENTS, CLASSES), {})
     (folder / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     return folder
 
