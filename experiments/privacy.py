@@ -27,7 +27,7 @@ from pfl.data.samples.index import Index
 from pfl.fedhip.closed_form import Knowledge, aggregate
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.privacy.differential.gaussian import seeded_bytes
@@ -73,7 +73,7 @@ def load(features: Features, index: Index, clients: Clients) -> Federation:
 
 def personal(federation: Federation, sums: Moments, knowledge: Knowledge) -> tuple[float, float]:
     """Accuracy of the anchored heads that clients choose, and of their local ones."""
-    settings = HeadSettings(Family.ANCHORED, None, None, None)
+    settings = PersonalizeSettings(Family.ANCHORED, None, None, None)
     alternatives = prepare_choice(sums, knowledge, settings, Criterion.MARGIN)
 
     def work(own: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

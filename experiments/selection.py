@@ -28,7 +28,7 @@ from pfl.data.samples.index import Index
 from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import HeadSettings, eligible
+from pfl.fedhip.selection.candidates import PersonalizeSettings, eligible
 from pfl.fedhip.selection.choice import Alternatives, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.selection.losses import losses
@@ -99,7 +99,7 @@ def prepared(index: Index, train: Assignment, features: Features) -> Alternative
     """The server's answer, its beta by GCV, with every parameter left open."""
     zero = Moments.zero(features.m, len(index.classes), features.step)
     sums = summed(by_client(features, index, train), zero)
-    settings = HeadSettings(Family.AUTO, None, None, None)
+    settings = PersonalizeSettings(Family.AUTO, None, None, None)
     return prepare_choice(sums, tuned(sums), settings, Criterion.MARGIN)
 
 

@@ -25,8 +25,8 @@ from pfl.fedhip.members import read_upload
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
 from stages._artifacts import ClientsFile, FeaturesFile, HeadsFile, IndexFile, ServerFile
+from stages._feature_map import Lift, Norm, Project, Seed, feature_map
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def evaluate(

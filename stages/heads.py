@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import stages._training as flags
+from stages._feature_map import Lift, Norm, Project, feature_map
+from stages._feature_map import Seed as MapSeed
 from stages._run import DeviceFlag, Scratch, run
 from stages._section import read_section
-from stages._view import Lift, Norm, Project, feature_map
-from stages._view import Seed as ViewSeed
 
 if TYPE_CHECKING:
     from pfl.data.client_features.feature_map import FeatureMap
@@ -27,7 +27,7 @@ def heads(
     nesterov: flags.Nesterov, weight_decay: flags.WeightDecay, fraction: flags.Fraction,
     client_dropout: flags.ClientDropout, validation_fraction: flags.ValidationFraction,
     evaluate_every: flags.EvaluateEvery, device: DeviceFlag, project: Project, lift: Lift,
-    norm: Norm, seed: ViewSeed, scratch: Scratch = Path(".scratch"),
+    norm: Norm, seed: MapSeed, scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' heads in federated rounds and test them after the last one.
 

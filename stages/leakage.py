@@ -23,8 +23,8 @@ from pfl.runtime.machine import cores
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, UploadsFile
+from stages._feature_map import Lift, Norm, Project, Seed, feature_map
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def leakage(

@@ -15,7 +15,7 @@ from pfl.data.samples.index import read_index
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.members import read_members
-from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.choice import Chosen, choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.server import read_server
@@ -25,8 +25,8 @@ from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from pfl.runtime.values import number_or_auto
 from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, ServerFile
+from stages._feature_map import Lift, Norm, Project, Seed, feature_map
 from stages._run import run
-from stages._view import Lift, Norm, Project, Seed, feature_map
 
 
 def personalize(
@@ -51,7 +51,7 @@ def personalize(
     A client that left gets none: what is chosen by leave-one-out takes the client's samples to be
     in the server's sums.
     """
-    settings = HeadSettings(
+    settings = PersonalizeSettings(
         family,
         number_or_auto(alpha, "personalize.alpha", zero=True),
         number_or_auto(beta, "personalize.beta"),

@@ -8,7 +8,7 @@ from typer import Option
 
 from pfl.data.images.images import PixelArray
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import Request, Samples, TestImages, write_samples
+from pfl.data.sources.samples import Samples, SourceRequest, TestImages, write_samples
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, finite, run
@@ -55,7 +55,7 @@ def prepare(
             "one in [0, 1)."
         )
     settings = SiteSettings(differ, strength, sites, seed)
-    loaded = dataset.load(Request(path, download, test_fraction, seed, users, test_images))
+    loaded = dataset.load(SourceRequest(path, download, test_fraction, seed, users, test_images))
     samples, changed = as_sites(loaded, settings)
     write_samples(images, index, samples, dataset.value, changed, settings.facts())
     log.info("%s", summary(dataset.value, samples))

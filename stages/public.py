@@ -8,7 +8,7 @@ from typer import Option
 
 from pfl.data.images.images import open_images
 from pfl.data.sources.public import load_public, without_clients
-from pfl.data.sources.samples import Request, write_samples
+from pfl.data.sources.samples import SourceRequest, write_samples
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, run
 
@@ -37,7 +37,7 @@ def public(
             f"public.test-fraction is {test_fraction}, which leaves no images to train on: choose "
             "one in [0, 1)."
         )
-    loaded = load_public(dataset, Request(path, download, test_fraction, seed))
+    loaded = load_public(dataset, SourceRequest(path, download, test_fraction, seed))
     with open_images(clients_images) as clients:
         samples = without_clients(loaded, clients)
     write_samples(images, index, samples, dataset)

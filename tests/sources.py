@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pfl.data.sources.samples import Request
+from pfl.data.sources.samples import SourceRequest
 
 
 def request(path, *, download=False, fraction=0.25, seed=0):
-    return Request(path, download, fraction, seed)
+    return SourceRequest(path, download, fraction, seed)
 
 
 def check_law(samples):

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
 from pfl.fedhip.families.table import Family
-from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.runtime.values import Range, checked, number_or_auto
 
@@ -110,7 +110,7 @@ def read_json(text: object) -> dict[str, Any]:
     return json.loads(str(text))
 
 
-def head_settings(section: Section) -> tuple[HeadSettings, Criterion]:
+def personalize_settings(section: Section) -> tuple[PersonalizeSettings, Criterion]:
     """What section ``personalize`` fixes.
 
     Raises:
@@ -122,7 +122,7 @@ def head_settings(section: Section) -> tuple[HeadSettings, Criterion]:
         raise InputError(f"Section personalize of the parameters has no good {error}.") from error
     alpha = number_or_auto(section.get("alpha"), "personalize.alpha", zero=True)
     beta, rho = (number_or_auto(section.get(n), f"personalize.{n}") for n in ("beta", "rho"))
-    return HeadSettings(family, alpha, beta, rho), criterion
+    return PersonalizeSettings(family, alpha, beta, rho), criterion
 
 
 def check_plain_sums(sections: Section) -> None:

@@ -1,4 +1,8 @@
-"""Values that people set: numbers in a range, choices, and numbers that may be left to ``auto``."""
+"""Values that people set: numbers in a range, choices, and numbers that may be left to ``auto``.
+
+Not pydantic's: its errors would have to be written anew to name a key and a remedy, and the stages'
+help wants the ranges as text.
+"""
 
 import math
 from collections.abc import Callable

@@ -18,7 +18,7 @@ from pfl.data.images.decoding import check, decode
 from pfl.data.sources import vision
 from pfl.data.sources.archive import names_in, read_arrays
 from pfl.data.sources.links import check_link
-from pfl.data.sources.samples import Request
+from pfl.data.sources.samples import SourceRequest
 from pfl.errors import InputError
 
 HERE = Path(__file__)
@@ -33,7 +33,7 @@ CALLS = {
     "table": (lambda: _check_table(HERE, ""), Path, "read_text"),
     "link": (lambda: check_link(HERE, HERE.parent), Path, "resolve"),
     "data set": (
-        lambda: vision.load(vision.SVHN, Request(HERE.parent, False, 0.2, 0)),
+        lambda: vision.load(vision.SVHN, SourceRequest(HERE.parent, False, 0.2, 0)),
         torchvision.datasets,
         "SVHN",
     ),

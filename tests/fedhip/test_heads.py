@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads, open_heads
-from pfl.fedhip.selection.candidates import HeadSettings, candidates
+from pfl.fedhip.selection.candidates import PersonalizeSettings, candidates
 from pfl.fedhip.selection.choice import Chosen
 
 
@@ -12,7 +12,7 @@ from pfl.fedhip.selection.choice import Chosen
 def test_heads_come_back_as_float32_with_their_choice(tmp_path_factory, clients, m, d, seed):
     rng = np.random.default_rng(seed)
     local, own = rng.normal(size=(2, clients, m, d))
-    every = candidates(HeadSettings(Family.AUTO, None, None, None), rng.uniform(1e-3, 1e3))
+    every = candidates(PersonalizeSettings(Family.AUTO, None, None, None), rng.uniform(1e-3, 1e3))
     chosen = rng.integers(0, len(every), (clients, 2))
     losses = rng.uniform(size=(clients, len(every)))
     losses[:, 0] = np.nan

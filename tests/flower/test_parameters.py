@@ -11,8 +11,8 @@ import tomllib
 from pfl.errors import InputError
 from pfl.flower.parameters import (
     check_plain_sums,
-    head_settings,
     left_out_clients,
+    personalize_settings,
     read_json,
     read_parameters,
     run_settings,
@@ -67,9 +67,9 @@ def test_without_a_parameter_file_the_remedy_is_told(tmp_path):
 
 def test_the_projects_parameters_are_understood():
     sections = read_parameters(ROOT / "params.yaml")
-    settings, _ = head_settings(sections["personalize"])
+    settings, _ = personalize_settings(sections["personalize"])
     assert settings.alpha is None
-    assert head_settings(HEADS)[0].rho == 0.5
+    assert personalize_settings(HEADS)[0].rho == 0.5
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_projects_parameters_are_understood():
 )
 def test_settings_of_heads_are_checked(change, message):
     with pytest.raises(InputError, match=message):
-        head_settings(HEADS | change)
+        personalize_settings(HEADS | change)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ for the integers themselves, exactly, not to rounding. The bound is stated, neve
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Int16
@@ -36,12 +37,13 @@ class Clip:
     def __call__(self, rows: Int16[np.ndarray, "n m"]) -> tuple[Int16[np.ndarray, "n m"], int]:
         """The clipped rows, and how many were too long."""
         clipped, shortened = np.empty_like(rows), 0
-        limit = math.ldexp(self.norm / self.step, -self.finer) ** 2 * HAIR
+        norm = math.ldexp(self.norm / self.step, -self.finer)  # in old steps, exact
+        limit, longest = norm**2 * HAIR, float(math.floor(Fraction(norm) ** 2))
         for start in range(0, len(rows), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             values = rows[block].astype(np.float64)
             squares = np.einsum("nm,nm->n", values, values)  # exact: integers below 2^53
-            long = squares > limit
+            long = squares > longest  # exact, too: a row as long as the norm stays as it is
             values[long] *= (np.sqrt(limit / squares[long]) * HAIR)[:, None]
             clipped[block] = np.trunc(values * 2.0**self.finer)
             shortened += int(long.sum())

@@ -7,12 +7,12 @@ import numpy as np
 
 from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import Index
-from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 
 LEVELS = 16  # a pixel counts the dark dots, 0 … 16, of a 4 × 4 block
 
 
-def load(request: Request) -> Samples:
+def load(request: SourceRequest) -> Samples:
     """Load the digits, 0 … 16 scaled to 0 … 255, with a stratified test cut."""
     # Imported here because no other source needs it.
     from sklearn.datasets import load_digits

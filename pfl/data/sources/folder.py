@@ -18,7 +18,7 @@ from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.files import walk
 from pfl.data.sources.names import some
-from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class _File:
     label: str
 
 
-def load(request: Request) -> Samples:
+def load(request: SourceRequest) -> Samples:
     """Load an image folder; its files are only named here, and read by ``write_images``.
 
     Raises:

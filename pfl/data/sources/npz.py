@@ -16,7 +16,7 @@ from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.archive import names_in, read_arrays
 from pfl.data.sources.links import check_links
-from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ NUMBERING = (
 Arrays = Mapping[str, np.ndarray]
 
 
-def load(request: Request) -> Samples:
+def load(request: SourceRequest) -> Samples:
     """Load the file ``request.path``, or the only ``.npz`` file in that folder.
 
     Raises:

@@ -14,7 +14,7 @@ from pfl.data.samples.index import TRAIN, Index
 from pfl.data.sources.duplicates import absent, hashes_of_artifact, hashes_of_source
 from pfl.data.sources.files import walk
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import NO_GROUPS, Request, Samples
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest
 from pfl.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ UNLABELLED = "unlabelled"
 DEEPEST, LAYOUT = 8, "folders of any names, at most seven deep"
 
 
-def load_public(name: str, request: Request) -> Samples:
+def load_public(name: str, request: SourceRequest) -> Samples:
     """The data set ``name``, or with ``unlabelled`` every file below ``request.path``.
 
     Raises:
@@ -45,7 +45,7 @@ def load_public(name: str, request: Request) -> Samples:
     return public
 
 
-def _unlabelled(request: Request) -> Samples:
+def _unlabelled(request: SourceRequest) -> Samples:
     root = request.path
     if not root.is_dir():
         raise InputError(

@@ -23,7 +23,7 @@ from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import Index
 from pfl.data.sources.files import walk
 from pfl.data.sources.rating_tables import Line, read_table
-from pfl.data.sources.samples import Request, Samples, assemble
+from pfl.data.sources.samples import Samples, SourceRequest, assemble
 from pfl.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Rating:
     score: int
 
 
-def load(request: Request) -> Samples:
+def load(request: SourceRequest) -> Samples:
     """Load rated images; the images are only named here, and read by ``write_images``.
 
     Raises:
@@ -147,7 +147,7 @@ def _owner(root: Path, table: str, owners: dict[str, str]) -> str:
     return user
 
 
-def _of_largest(request: Request, ratings: Sequence[Rating]) -> list[Rating]:
+def _of_largest(request: SourceRequest, ratings: Sequence[Rating]) -> list[Rating]:
     """The ratings of as many users as asked for, those with most; ties go by name."""
     counts = Counter(rating.user for rating in ratings)
     if request.users > len(counts):

@@ -5,9 +5,9 @@ from enum import StrEnum
 from functools import partial
 
 from pfl.data.sources import digits, folder, npz, ratings, vision
-from pfl.data.sources.samples import Request, Samples
+from pfl.data.sources.samples import Samples, SourceRequest
 
-Loader = Callable[[Request], Samples]
+Loader = Callable[[SourceRequest], Samples]
 
 
 class Dataset(StrEnum):

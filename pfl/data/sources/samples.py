@@ -38,7 +38,7 @@ class TestImages(StrEnum):
 
 
 @dataclass(frozen=True)
-class Request:
+class SourceRequest:
     """What a source is asked for.
 
     Attributes:
@@ -75,7 +75,7 @@ class Samples:
 
 
 def assemble(
-    images: PixelArray | ImageFiles, index: Index, request: Request, *, cut: bool
+    images: PixelArray | ImageFiles, index: Index, request: SourceRequest, *, cut: bool
 ) -> Samples:
     """Order samples training first, each split in source order; with ``cut``, make a test split.
 
@@ -185,7 +185,9 @@ def first_uses(
     return used[order], place[number]
 
 
-def _cut(index: Index, request: Request) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:
+def _cut(
+    index: Index, request: SourceRequest
+) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:
     """The split of each sample, and how it was cut, where there is a choice."""
     rng = np.random.default_rng(request.seed)
     numbers = index.images_of(np.arange(len(index.label)))

@@ -19,7 +19,7 @@ from pfl.artifacts.files import replacing
 from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.links import check_links
-from pfl.data.sources.samples import NO_GROUPS, Request, Samples, assemble
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError, of_system, one_line
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Source:
     classes: tuple[str, ...] = ()
 
 
-def load(source: Source, request: Request) -> Samples:
+def load(source: Source, request: SourceRequest) -> Samples:
     """Load both splits of a public data set.
 
     Raises:
@@ -76,7 +76,7 @@ def load(source: Source, request: Request) -> Samples:
     return assemble(PixelArray(pixels), index, request, cut=False)
 
 
-def _split(source: Source, request: Request, options: dict[str, Any]) -> Any:
+def _split(source: Source, request: SourceRequest, options: dict[str, Any]) -> Any:
     # Imported here because it takes seconds, and other sources do without.
     import torchvision.datasets
 

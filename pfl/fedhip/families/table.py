@@ -1,6 +1,6 @@
 """The table of all families of heads; a new one is a module beside this one and a line here.
 
-If it has a parameter of its own, that is a field of ``Parameters`` and ``HeadSettings``, too.
+A parameter of its own is a field of ``Parameters`` and of ``PersonalizeSettings``, too.
 """
 
 import math

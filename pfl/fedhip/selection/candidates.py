@@ -9,7 +9,7 @@ ALWAYS = (Family.GLOBAL, Family.LOCAL)  # what no samples fall back on, and the 
 
 
 @dataclass(frozen=True)
-class HeadSettings:
+class PersonalizeSettings:
     """What the user fixed of the heads; None is left to leave-one-out.
 
     Attributes:
@@ -25,7 +25,7 @@ class HeadSettings:
     rho: float | None
 
 
-def candidates(settings: HeadSettings, scale: float) -> tuple[Candidate, ...]:
+def candidates(settings: PersonalizeSettings, scale: float) -> tuple[Candidate, ...]:
     """All candidates, so ordered that the earlier of two equally good ones is the more global.
 
     First the global head; then anchored heads with ρ descending; then the heads of (14) with α

@@ -10,7 +10,7 @@ from pfl.fedhip.closed_form import Knowledge, with_beta
 from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import HeadSettings, candidates, eligible
+from pfl.fedhip.selection.candidates import PersonalizeSettings, candidates, eligible
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.selection.losses import losses
 from pfl.ridge.gcv import GlobalPath, global_path
@@ -55,7 +55,7 @@ class Alternatives:
 
 
 def prepare_choice(
-    total: Moments, knowledge: Knowledge, settings: HeadSettings, criterion: Criterion
+    total: Moments, knowledge: Knowledge, settings: PersonalizeSettings, criterion: Criterion
 ) -> Alternatives:
     """Prepare the choice of every client from what the server sent."""
     every = candidates(settings, scale_of(knowledge.gram, total.samples))

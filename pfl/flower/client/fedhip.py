@@ -25,7 +25,7 @@ from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_ch
 from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello, hello_record
 from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
-from pfl.flower.parameters import head_settings, read_json, to_json
+from pfl.flower.parameters import personalize_settings, read_json, to_json
 
 # Names of the records in messages.
 SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
@@ -154,5 +154,5 @@ def _alternatives(answer: _Received, features: int, classes: int, step: float) -
     total = moments_of(content.array_records[SUMS], Moments.zero(features, classes, step))
     head = arrays_of(content.array_records[HEAD])[HEAD]
     beta = float(str(content.config_records[SETTINGS]["beta"]))
-    settings, criterion = head_settings(_section(content))
+    settings, criterion = personalize_settings(_section(content))
     return prepare_choice(total, received(total, head, beta), settings, criterion)

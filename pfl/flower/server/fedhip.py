@@ -19,8 +19,8 @@ from pfl.flower.parameters import (
     RunSettings,
     Section,
     check_plain_sums,
-    head_settings,
     left_out_clients,
+    personalize_settings,
 )
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
@@ -38,7 +38,7 @@ def run_fedhip(grid: Grid, settings: RunSettings, sections: Section) -> None:
     """
     section, phase2 = sections["personalize"], sections["aggregate"]
     check_plain_sums(sections)
-    head_settings(section)  # Found out now if no client could use it.
+    personalize_settings(section)  # Found out now if no client could use it.
     beta = number_or_auto(phase2.get("beta"), "aggregate.beta")
     left_out = left_out_clients(phase2)
     net = Exchange(grid, settings.reply_seconds, settings.on_fault == "go-on")

@@ -15,7 +15,7 @@ from pfl.evaluation.report import choice_columns, families, heads_metrics
 from pfl.fedhip.selection.candidates import candidates
 from pfl.fedhip.selection.choice import scale_of
 from pfl.flower.client.fedhip import METRICS, ServerAnswer
-from pfl.flower.parameters import head_settings
+from pfl.flower.parameters import personalize_settings
 from pfl.flower.server.exchange import Exchange
 from pfl.flower.server.traffic import traffic_csv
 
@@ -57,7 +57,7 @@ def write_report(
 
     The tests that take everybody's samples, global and new, are not made.
     """
-    settings, _ = head_settings(answer.section)
+    settings, _ = personalize_settings(answer.section)
     every = candidates(settings, scale_of(answer.total.gram_matrix(), answer.total.samples))
     clients = sorted(counts)
     column = {name: [counts[client][name] for client in clients] for name in COUNTS}

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pfl.data.client_features.clipping
@@ -15,6 +15,7 @@ def length2(row, step):
     return sum(int(q) ** 2 for q in row) * Fraction(step) ** 2
 
 
+@example(m=1, limit=40, exponent=1, norm=40.0, seed=1)  # a row as long as the norm itself
 @given(
     m=st.integers(1, 30),
     limit=st.sampled_from([1, 40, 32767]),

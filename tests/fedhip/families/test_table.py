@@ -9,7 +9,7 @@ import pytest
 from pfl.fedhip import families
 from pfl.fedhip.families.family import HeadFamily, Parameters
 from pfl.fedhip.families.table import FAMILIES, Candidate, Family
-from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.candidates import PersonalizeSettings
 
 
 def test_every_family_that_a_module_defines_is_in_the_table_once():
@@ -30,7 +30,7 @@ def test_families_have_an_order_without_ties():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_parameter_can_be_fixed_and_stored(family):
-    for record in (Parameters, HeadSettings):
+    for record in (Parameters, PersonalizeSettings):
         assert set(family.definition.grids) <= {field.name for field in fields(record)}
 
 

@@ -13,7 +13,7 @@ from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.equation_14 import personalized_head
 from pfl.fedhip.families.local_head import local_head
 from pfl.fedhip.families.table import FAMILIES, Family
-from pfl.fedhip.selection.candidates import HeadSettings, candidates, eligible
+from pfl.fedhip.selection.candidates import PersonalizeSettings, candidates, eligible
 from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion, loss
 from pfl.fedhip.selection.losses import losses
@@ -28,7 +28,7 @@ def alternatives(federation, family, criterion=Criterion.MARGIN, numbers=(None, 
     summed = total(federation)
     beta = 1.0 + float(np.trace(summed.gram_matrix())) / len(federation.labels)
     return prepare_choice(
-        summed, aggregate(summed, beta), HeadSettings(family, *numbers), criterion
+        summed, aggregate(summed, beta), PersonalizeSettings(family, *numbers), criterion
     )
 
 
@@ -45,7 +45,7 @@ def test_numbers_mean_what_they_always_did_bit_for_bit(federation, alpha):
     summed = total(federation)
     beta = 1.0 + float(np.trace(summed.gram_matrix()))
     knowledge = aggregate(summed, beta)
-    settings = HeadSettings(Family.FEDHIP, alpha, beta, None)
+    settings = PersonalizeSettings(Family.FEDHIP, alpha, beta, None)
     fixed = prepare_choice(summed, knowledge, settings, Criterion.MARGIN)
     for k in range(federation.clients):
         mine = own(federation, k)
@@ -190,7 +190,7 @@ def made(one, knowledge, features, labels):
 
 @given(families, st.sampled_from([None, 2.0]), st.sampled_from([None, 3.0]), st.floats(1e-6, 1e6))
 def test_candidates_are_the_familys_with_numbers_kept(family, beta, rho, scale):
-    every = candidates(HeadSettings(family, 5.0, beta, rho), scale)
+    every = candidates(PersonalizeSettings(family, 5.0, beta, rho), scale)
     assert every[0].family is Family.GLOBAL
     assert [one.family for one in every].count(Family.GLOBAL) == 1
     mine = [every[i] for i in eligible(every, family)]

@@ -17,7 +17,7 @@ from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.table import FAMILIES, Candidate, Family
 from pfl.fedhip.moments import moments
-from pfl.fedhip.selection.candidates import HeadSettings
+from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.choice import choose, prepare_choice
 from pfl.fedhip.selection.criteria import Criterion
 from pfl.ridge.gcv import LOWEST, choose_beta, global_path
@@ -119,7 +119,7 @@ def test_a_choice_ends_with_finite_heads_or_a_sentence_and_without_a_warning(
         try:
             server = aggregate(problem.total, problem.beta)
             alternatives = prepare_choice(
-                problem.total, server, HeadSettings(Family.AUTO, None, *fixed), criterion
+                problem.total, server, PersonalizeSettings(Family.AUTO, None, *fixed), criterion
             )
             chosen = choose(alternatives, rows, labels)
         except InputError:
