@@ -158,7 +158,7 @@ def _validation(
         for _ in range(federation.round, rounds["rounds"]):
             federation, _ = play_round(problem, federation, run)
         played[key] = federation
-        return float(np.nanmean(score_clients(problem, federation, run).validation))
+        return float(np.nanmean(score_clients(problem, federation, run).validation.clients))
 
 
 def _in_rounds(values: Entry) -> Entry:
