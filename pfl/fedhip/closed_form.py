@@ -19,13 +19,15 @@ Notes:
     samples.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from pfl.fedhip.class_scatter import ClassScatter, class_scatter
 from pfl.fedhip.moments import Moments
-from pfl.ridge.linalg import Factor, factor
+from pfl.ridge.linalg import Factor, definite, factor, ridged
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Knowledge:
         cross: B = Σ F_kᵀY_k.
         head: the global head G.
         beta: the ridge β.
+        count: n_c, everybody's samples of each class.
     """
 
     gram: Float[np.ndarray, "m m"]
@@ -45,6 +48,39 @@ class Knowledge:
     cross: Float[np.ndarray, "m d"]
     head: Float[np.ndarray, "m d"]
     beta: float
+    count: Int[np.ndarray, " d"]
+
+    @property
+    def samples(self) -> int:
+        """N."""
+        return int(self.count.sum())
+
+    @cached_property
+    def scatter(self) -> ClassScatter:
+        """Class means and the scatter within classes."""
+        return class_scatter(self.gram, self.cross, self.count.astype(np.float64))
+
+    @cached_property
+    def _factors(self) -> dict[float, Factor]:
+        return {}
+
+    def within(self, shrinkage: float) -> Factor:
+        """Cholesky factor of W + λvI of the discriminant, made once for every λ.
+
+        Raises:
+            InputError: with noise in the sums it is not positive definite.
+        """
+        if shrinkage not in self._factors:
+            matrix = ridged(self.scatter.within, shrinkage * self.scatter.variance)
+            self._factors[shrinkage] = definite(matrix, lambda _: _no_discriminant(shrinkage))
+        return self._factors[shrinkage]
+
+
+def _no_discriminant(shrinkage: float) -> str:
+    return (
+        f"With noise in the sums there is no discriminant at shrinkage = {shrinkage:g}: set "
+        "personalize.shrinkage higher, or personalize.family to another than lda."
+    )
 
 
 def aggregate(total: Moments, beta: float) -> Knowledge:
@@ -54,27 +90,23 @@ def aggregate(total: Moments, beta: float) -> Knowledge:
     (12) is the pooled ridge G = A⁻¹B: one factorization whatever K. The recursion that telescopes
     is in :mod:`pfl.fedhip.paper_recursion`.
     """
-    return _knowledge(total.gram_matrix(), total.cross_matrix(), beta)
+    gram, cross = total.gram_matrix(), total.cross_matrix()
+    system = factor(gram, beta)
+    return Knowledge(gram, system, cross, system.solve(cross), beta, total.count)
 
 
 def received(total: Moments, head: Float[np.ndarray, "m d"], beta: float) -> Knowledge:
     """What a client makes of the sums, G and β that it was sent; G is not solved for again."""
     gram = total.gram_matrix()
-    return Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta)
+    return Knowledge(gram, factor(gram, beta), total.cross_matrix(), head, beta, total.count)
 
 
 def with_beta(knowledge: Knowledge, beta: float) -> Knowledge:
     """What the same sums give at another β; at the same β the same object."""
     if beta == knowledge.beta:
         return knowledge
-    return _knowledge(knowledge.gram, knowledge.cross, beta)
-
-
-def _knowledge(
-    gram: Float[np.ndarray, "m m"], cross: Float[np.ndarray, "m d"], beta: float
-) -> Knowledge:
-    ridged = factor(gram, beta)
-    return Knowledge(gram, ridged, cross, ridged.solve(cross), beta)
+    system = factor(knowledge.gram, beta)
+    return replace(knowledge, factor=system, head=system.solve(knowledge.cross), beta=beta)
 
 
 def one_hot(labels: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "n d"]:

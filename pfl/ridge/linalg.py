@@ -75,10 +75,7 @@ def definite(matrix: Float[np.ndarray, "m m"], remedy: Callable[[float], str]) -
             with what ``remedy`` says, given ‖A‖₁.
     """
     norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
-    try:
-        result = cholesky(matrix)
-    except np.linalg.LinAlgError:
-        result = None
+    result = try_cholesky(matrix)
     if result is None or not _reciprocal_condition(result, norm) >= WORST:
         raise InputError(remedy(norm))
     return result
@@ -97,6 +94,14 @@ def _reciprocal_condition(chol: Factor, norm: float) -> float:
 def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
     """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
     return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))
+
+
+def try_cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor | None:
+    """Cholesky factor of a symmetric matrix; None where it is not positive definite."""
+    try:
+        return cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
 
 
 def ridged(matrix: Float[np.ndarray, "m m"], ridge: float) -> Float[np.ndarray, "m m"]:
@@ -143,16 +148,24 @@ def ridge_fit(
     targets: Float[np.ndarray, "n d"],
     ridge: float,
     name: str = "beta",
+    small: Float[np.ndarray, "r r"] | None = None,
 ) -> Float[np.ndarray, "m d"]:
     """(FᵀF + ridge·I)⁻¹ FᵀY, the W of least ‖Y − FW‖² + ridge·‖W‖².
 
-    With fewer samples than features the equal form Fᵀ (FFᵀ + ridge·I)⁻¹ Y is cheaper. Without
-    samples W is zero.
+    With no more samples than features the equal form Fᵀ (FFᵀ + ridge·I)⁻¹ Y is cheaper. Without
+    samples W is zero. ``small`` is :func:`small_gram` of F, where it is at hand.
     """
     samples, width = features.shape
-    if samples >= width:
-        return factor(syrk(features), ridge, name).solve(features.T @ targets)
-    return features.T @ factor(syrk(features.T), ridge, name).solve(targets)
+    matrix = small_gram(features) if small is None else small
+    if samples > width:
+        return factor(matrix, ridge, name).solve(features.T @ targets)
+    return features.T @ factor(matrix, ridge, name).solve(targets)
+
+
+def small_gram(features: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "r r"]:
+    """FFᵀ, or FᵀF where there are more samples than features."""
+    samples, width = features.shape
+    return syrk(features) if samples > width else syrk(features.T)
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from pfl.ridge.linalg import spectrum, syrk
+from pfl.ridge.linalg import small_gram, spectrum
 
 ROUNDED = 2.0**-40  # 4,096 ε: below so much of its size a difference has lost its digits
 
@@ -26,7 +26,7 @@ class Smoother:
 
     Attributes:
         vectors: the eigenvectors, Q or U.
-        basis: Z.
+        basis: Z, or some of its rows.
         squares: Z ∘ Z.
         values: λ.
         whole: whether Z is an orthonormal basis of all samples (n ≤ m).
@@ -38,9 +38,11 @@ class Smoother:
     values: Float[np.ndarray, " r"]
     whole: bool
 
-    def project(self, targets: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "r d"]:
-        """ZᵀE, the same for every weight."""
-        return self.basis.T @ targets
+    def project(
+        self, targets: Float[np.ndarray, "n d"], moment: Float[np.ndarray, "m d"]
+    ) -> Float[np.ndarray, "r d"]:
+        """ZᵀE over all samples, the same for every weight, from E of the rows and FᵀE of all."""
+        return self.basis.T @ targets if self.whole else self.vectors.T @ moment
 
     def residuals(
         self,
@@ -64,11 +66,16 @@ class Smoother:
         damped = 1.0 + self.values[:, None] * weights
         return self.squares @ ((self.values[:, None] if self.whole else 1.0) / damped)
 
-    def overlap(self, factor: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
-        """Z ∘ (C Z) for C = V Vᵀ given V, to be handed to :meth:`diagonal_with`."""
-        if self.whole:
-            return self.basis * (syrk(factor.T) @ self.basis)
-        return self.basis * (factor @ (factor.T @ self.basis))
+    def overlap(
+        self, factor: Float[np.ndarray, "n p"], mixed: Float[np.ndarray, "p q"]
+    ) -> Float[np.ndarray, "n r"]:
+        """Z ∘ (C Z) for C = V Vᵀ, to be handed to :meth:`diagonal_with`.
+
+        ``factor`` and ``mixed`` are I and C (n ≤ m), or V of the rows and VᵀF over all samples.
+        """
+        turned = mixed @ self.vectors
+        result: np.ndarray = self.basis * (turned if self.whole else factor @ turned)
+        return result
 
     def diagonal_with(
         self,
@@ -79,16 +86,6 @@ class Smoother:
         """Diagonals of R(w) C from that of C and :meth:`overlap`."""
         inside = overlap @ self._diagonal(weights)
         return inside if self.whole else diagonal[:, None] + inside
-
-    def coefficients(
-        self, weight: float, projected: Float[np.ndarray, "r d"]
-    ) -> Float[np.ndarray, "r d"]:
-        """C with head w FᵀR(w)E = M C, for M of :meth:`directions`, from ZᵀE."""
-        return (weight / (1.0 + weight * self.values))[:, None] * projected
-
-    def directions(self, features: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m r"]:
-        """M, the directions in feature space of the decomposed F: FᵀQ, or U."""
-        return features.T @ self.basis if self.whole else self.vectors
 
     def noise(self, weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b"]:
         """Up to what size the diagonals of R(w) are no more than rounding.
@@ -111,7 +108,16 @@ class Smoother:
 def smoother(features: Float[np.ndarray, "n m"]) -> Smoother:
     """Decompose F Fᵀ by the smaller of its two Gram matrices."""
     samples, width = features.shape
-    whole = samples <= width
-    eigen = spectrum(syrk(features.T) if whole else syrk(features))
-    basis = eigen.vectors if whole else features @ eigen.vectors
-    return Smoother(eigen.vectors, basis, basis**2, eigen.values, whole)
+    return smoother_of(small_gram(features), features if samples > width else None)
+
+
+def smoother_of(
+    small: Float[np.ndarray, "r r"], rows: Float[np.ndarray, "j m"] | None = None
+) -> Smoother:
+    """The same from the smaller Gram matrix: F Fᵀ, or FᵀF and some rows of F.
+
+    Residuals and diagonals are those of these rows, of the fit to all samples.
+    """
+    eigen = spectrum(small)
+    basis = eigen.vectors if rows is None else rows @ eigen.vectors
+    return Smoother(eigen.vectors, basis, basis**2, eigen.values, rows is None)

@@ -18,22 +18,25 @@ import numpy as np
 from jaxtyping import Float, Num
 
 
-def shares(count: Num[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-    """π_c = n_c / Σ n, the same for all d classes where there are no samples.
+def shares(count: Num[np.ndarray, "*k d"]) -> Float[np.ndarray, "*k d"]:
+    """π_c = n_c / Σ n, of each row the same for all d classes where there are no samples.
 
     Noise may have made private counts negative: those are taken for 0.
     """
     positive = np.maximum(np.asarray(count, np.float64), 0.0)
-    total = positive.sum()
-    return positive / total if total > 0 else np.full(len(positive), 1.0 / len(positive))
+    total = positive.sum(axis=-1, keepdims=True)
+    even = np.full(positive.shape, 1.0 / positive.shape[-1])
+    np.divide(positive, total, out=even, where=total > 0)
+    return even
 
 
 def log_prior_ratio(
-    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, " d"], smoothing: float
+    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float
 ) -> Float[np.ndarray, "*k d"]:
     """log p_k(c)/π_c from a client's class counts and everybody's shares π.
 
-    ``smoothing`` is ε > 0, in samples per class. Several rows of counts are taken at once.
+    ``smoothing`` is ε > 0, in samples per class. Several rows of counts are taken at once, with
+    the same shares or with a row each.
     """
     pseudo = smoothing * own.shape[-1]
     expected = np.zeros(own.shape)
@@ -43,7 +46,7 @@ def log_prior_ratio(
 
 
 def prior(
-    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, " d"], smoothing: float
+    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float
 ) -> Float[np.ndarray, "*k d"]:
     """p_k: the client's class shares, drawn to everybody's; they add up to 1."""
     pseudo = smoothing * own.shape[-1]

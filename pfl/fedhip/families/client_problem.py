@@ -12,29 +12,33 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.fedhip.closed_form import one_hot
-from pfl.ridge.gcv import GlobalPath
-from pfl.ridge.smoother import Smoother, smoother
+from pfl.fedhip.closed_form import Knowledge, one_hot
+from pfl.ridge.linalg import Spectrum, small_gram, syrk
+from pfl.ridge.smoother import Smoother, smoother_of
+
+JUDGED = 2048  # samples of a client with more of them than features that heads are judged by
 
 
 @dataclass(frozen=True)
 class GlobalFit:
-    """What the global head at one β says of a client's samples.
+    """What the global head at the server's β says of a client's samples.
 
     Attributes:
-        errors: E.
-        whitened: any V with V Vᵀ = K_A, such as F_k L⁻ᵀ where A = L Lᵀ.
-        strain: ‖A‖ ‖A⁻¹f_i‖² of each sample, by which rounding in A moves (K_A)_ii.
+        errors: E, of the judged samples.
+        moment: F_kᵀE over all samples.
+        whitened: of the judged samples the rows of V = F_k U (Λ + βI)^(−1/2), V Vᵀ = K_A.
+        strain: ‖A‖ ‖A⁻¹f_i‖² of each of them, by which rounding in A moves (K_A)_ii.
         condition: ‖A‖ ‖A⁻¹‖.
     """
 
-    errors: Float[np.ndarray, "n d"]
-    whitened: Float[np.ndarray, "n m"]
-    strain: Float[np.ndarray, " n"]
+    errors: Float[np.ndarray, "j d"]
+    moment: Float[np.ndarray, "m d"]
+    whitened: Float[np.ndarray, "j m"]
+    strain: Float[np.ndarray, " j"]
     condition: float
 
     @cached_property
-    def leverages(self) -> Float[np.ndarray, " n"]:
+    def leverages(self) -> Float[np.ndarray, " j"]:
         """Diagonal of K_A."""
         return np.sum(self.whitened**2, axis=1)
 
@@ -43,40 +47,117 @@ class GlobalFit:
 class ClientProblem:
     """One client's samples, and the spectra that all families' paths are made of.
 
+    Every head is fitted to all samples. Judged are all of them too, or ``JUDGED`` of them, evenly
+    spread over the samples in their order, where there are more than that and than features.
+
     Attributes:
-        pooled: the spectrum of the sums over all clients.
-        beta: the server's β, of the global head.
+        server: the server's answer at its own β.
+        spectrum: of the sums FᵀF over all clients.
         features: F_k.
         labels: their classes.
     """
 
-    pooled: GlobalPath
-    beta: float
+    server: Knowledge
+    spectrum: Spectrum
     features: Float[np.ndarray, "n m"]
     labels: Int[np.ndarray, " n"]
 
     @cached_property
-    def targets(self) -> Float[np.ndarray, "n d"]:
-        """Y_k."""
-        return one_hot(self.labels, self.pooled.cross.shape[1])
+    def tall(self) -> bool:
+        """Whether there are more samples than features."""
+        return self.features.shape[0] > self.features.shape[1]
 
     @cached_property
-    def rotated(self) -> Float[np.ndarray, "n m"]:
-        """F_k U, in the coordinates of the eigenvectors of FᵀF."""
-        return self.features @ self.pooled.spectrum.vectors
+    def judged(self) -> Int[np.ndarray, " j"]:
+        """Numbers of the judged samples, ascending."""
+        samples = len(self.labels)
+        count = min(samples, JUDGED) if self.tall else samples
+        return np.arange(count) * samples // max(count, 1)
+
+    @cached_property
+    def judged_labels(self) -> Int[np.ndarray, " j"]:
+        """Classes of the judged samples."""
+        return self.labels[self.judged]
+
+    @cached_property
+    def targets(self) -> Float[np.ndarray, "n d"]:
+        """Y_k."""
+        return one_hot(self.labels, len(self.server.count))
+
+    @cached_property
+    def judged_targets(self) -> Float[np.ndarray, "j d"]:
+        """Y_k of the judged samples."""
+        return self.targets[self.judged]
+
+    @cached_property
+    def count(self) -> Int[np.ndarray, " d"]:
+        """n_kc, samples of each class."""
+        return np.bincount(self.labels, minlength=len(self.server.count))
+
+    @cached_property
+    def cross(self) -> Float[np.ndarray, "m d"]:
+        """F_kᵀY_k."""
+        return self.features.T @ self.targets
+
+    @cached_property
+    def small(self) -> Float[np.ndarray, "r r"]:
+        """K, or F_kᵀF_k where there are more samples than features."""
+        return small_gram(self.features)
+
+    @cached_property
+    def rotated(self) -> Float[np.ndarray, "j m"]:
+        """F_k U of the judged samples, in the coordinates of the eigenvectors of FᵀF."""
+        return self.features[self.judged] @ self.spectrum.vectors
 
     @cached_property
     def own_fit(self) -> Smoother:
         """The spectrum of K."""
-        return smoother(self.features)
+        return smoother_of(self.small, self.features[self.judged] if self.tall else None)
 
-    def global_fit(self, beta: float) -> GlobalFit:
-        """What G(β) says of the samples, with V = F_k U (Λ + βI)^(−1/2) for A = FᵀF + βI."""
-        ridged = self.pooled.spectrum.values + beta
+    @cached_property
+    def whitener(self) -> Float[np.ndarray, "m m"]:
+        """U (Λ + βI)^(−1/2), of A = FᵀF + βI."""
+        whitener: np.ndarray = self.spectrum.vectors / np.sqrt(
+            self.spectrum.values + self.server.beta
+        )
+        return whitener
+
+    @cached_property
+    def global_fit(self) -> GlobalFit:
+        """What G says of the samples."""
+        ridged = self.spectrum.values + self.server.beta
         whitened = self.rotated / np.sqrt(ridged)
+        errors = self.targets - self.features @ self.server.head
         return GlobalFit(
-            errors=self.targets - self.rotated @ self.pooled.head(beta),
+            errors=errors[self.judged],
+            moment=self.features.T @ errors,
             whitened=whitened,
             strain=whitened**2 @ (ridged[-1] / ridged),
             condition=float(ridged[-1] / ridged[0]),
         )
+
+    @cached_property
+    def mixed(self) -> Float[np.ndarray, "r r"]:
+        """K_A, or VᵀF_k over all samples where there are more of them than features."""
+        if self.tall:
+            mixed: np.ndarray = self.whitener.T @ self.small
+            return mixed
+        return syrk(self.global_fit.whitened.T)
+
+    @cached_property
+    def whitened_fit(self) -> Smoother:
+        """The spectrum of K_A."""
+        if not self.tall:
+            return smoother_of(self.mixed)
+        gram = self.mixed @ self.whitener
+        return smoother_of((gram + gram.T) / 2, self.global_fit.whitened)
+
+    @cached_property
+    def centered(self) -> Float[np.ndarray, "j m"]:
+        """(F_k − μ̄) U of the judged samples."""
+        return self.rotated - self.server.scatter.center @ self.spectrum.vectors
+
+    @cached_property
+    def squares(self) -> Float[np.ndarray, "j m"]:
+        """The squares of :attr:`centered`."""
+        return self.centered**2

@@ -9,17 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pfl.errors import InputError
+from pfl.fedhip.affine_head import linear
 from pfl.fedhip.closed_form import Knowledge, one_hot
-from pfl.fedhip.families.client_problem import GlobalFit
-from pfl.fedhip.families.family import Curve, HeadFamily, NormalEquations, Residuals
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.family import HeadFamily, NormalEquations, Scores
 from pfl.ridge.grid import decades
 from pfl.ridge.leave_one_out import left_out
 from pfl.ridge.linalg import factor, ridged, syrk
-from pfl.ridge.smoother import ROUNDED, smoother
+from pfl.ridge.smoother import ROUNDED
 
-# Grids in values per factor of ten, β's relative to the mean squared length of features.
-ALPHAS = (1e-1, 1e4, 2)
-BETAS = (1e-1, 1e2, 1)
+ALPHAS = (1e-1, 1e4, 2)  # values per factor of ten
 
 
 def personalized_head(
@@ -92,8 +91,8 @@ def _lower(alpha: float, beta: float) -> str:
     )
 
 
-def path_of_equation_14(fit: GlobalFit) -> Residuals:
-    """Leave-one-out residuals of P_k(α) at the β of ``fit``, for each α.
+def path_of_equation_14(problem: ClientProblem) -> Scores:
+    """Left-out scores of P_k(α) at the server's β, for each α.
 
     Notes:
         Let R = (I + αK_A)⁻¹. By Woodbury, Y_k − F_k P_k = R E. The sample, in both terms of
@@ -105,40 +104,29 @@ def path_of_equation_14(fit: GlobalFit) -> Residuals:
         An error of A moves K_A by at most ``condition``·ε of itself, and the difference by at most
         that of R_ii.
     """
-    whitened_fit = smoother(fit.whitened)
-    projected = whitened_fit.project(fit.errors)
+    fit, own, targets = problem.global_fit, problem.whitened_fit, problem.judged_targets
+    projected = own.project(fit.errors, problem.whitener.T @ fit.moment)
 
-    def residuals(alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
-        errors = whitened_fit.residuals(alphas, fit.errors, projected)
-        whole = whitened_fit.diagonal(alphas)
-        noise = whitened_fit.noise(alphas) + ROUNDED * fit.condition * whole
-        return left_out(errors, whole - whitened_fit.leverages(alphas), noise)
+    def scores(alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
+        errors = own.residuals(alphas, fit.errors, projected)
+        whole = own.diagonal(alphas)
+        noise = own.noise(alphas) + ROUNDED * fit.condition * whole
+        residuals = left_out(errors, whole - own.leverages(alphas), noise)
+        return targets[:, None, :] - residuals
 
-    return residuals
-
-
-def _beta_grid(scale: float) -> list[float]:
-    lowest, highest, steps = BETAS
-    return decades(lowest * scale, highest * scale, steps)[::-1]
+    return scores
 
 
 EQUATION_14 = HeadFamily(
-    head=lambda one, knowledge, features, labels: personalized_head(
-        knowledge, features, labels, one.alpha
+    head=lambda one, problem: linear(
+        personalized_head(problem.server, problem.features, problem.labels, one.alpha)
     ),
-    leave_one_out=lambda problem, first: path_of_equation_14(problem.global_fit(first.beta)),
+    leave_one_out=lambda problem, _: path_of_equation_14(problem),
     normal_equations=lambda one, own, server: NormalEquations(
-        ridged(server.gram + one.alpha * own.gram_matrix(), one.beta),
+        ridged(server.gram + one.alpha * own.gram_matrix(), server.beta),
         server.cross + one.alpha * own.cross_matrix(),
         server.head,
     ),
-    locality=2,
-    grids={"alpha": lambda scale: decades(*ALPHAS), "beta": _beta_grid},
-    pooled_beta=True,
-    curve=Curve(
-        symbol="α",
-        title="equation (14) at the server's β",
-        features=lambda server, features: server.factor.half_solve(features.T).T,
-        weight=lambda alpha: alpha,
-    ),
+    locality=3,
+    grids={"alpha": lambda scale: decades(*ALPHAS)},
 )

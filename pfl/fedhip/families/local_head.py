@@ -6,11 +6,12 @@ C = F_kᵀF_k + βI,    R = F_kᵀY_k
 import numpy as np
 from jaxtyping import Float, Int
 
+from pfl.fedhip.affine_head import linear
 from pfl.fedhip.closed_form import one_hot
-from pfl.fedhip.families.family import HeadFamily, NormalEquations, Residuals, ridge_grid
+from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.family import HeadFamily, NormalEquations, Scores, ridge_grid
 from pfl.ridge.leave_one_out import left_out
 from pfl.ridge.linalg import ridge_fit, ridged
-from pfl.ridge.smoother import Smoother
 
 
 def local_head(
@@ -23,26 +24,28 @@ def local_head(
     return ridge_fit(features, one_hot(labels, classes), beta)
 
 
-def local_path(fit: Smoother, targets: Float[np.ndarray, "n d"]) -> Residuals:
-    """Leave-one-out residuals of L_k(β), for each β: R Y_k over the diagonal of R at w = 1/β."""
-    projected = fit.project(targets)
+def local_path(problem: ClientProblem) -> Scores:
+    """Left-out scores of L_k(β), for each β; residuals are R Y_k over the diagonal of R at 1/β."""
+    fit, targets = problem.own_fit, problem.judged_targets
+    projected = fit.project(targets, problem.cross)
 
-    def residuals(betas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "n b d"]:
+    def scores(betas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
         weights = 1.0 / betas
         errors = fit.residuals(weights, targets, projected)
-        return left_out(errors, fit.diagonal(weights), fit.noise(weights))
+        residuals = left_out(errors, fit.diagonal(weights), fit.noise(weights))
+        return targets[:, None, :] - residuals
 
-    return residuals
+    return scores
 
 
 LOCAL_HEAD = HeadFamily(
-    head=lambda one, server, features, labels: local_head(
-        features, labels, server.head.shape[1], one.beta
+    head=lambda one, problem: linear(
+        ridge_fit(problem.features, problem.targets, one.beta, small=problem.small)
     ),
-    leave_one_out=lambda problem, _: local_path(problem.own_fit, problem.targets),
+    leave_one_out=lambda problem, _: local_path(problem),
     normal_equations=lambda one, own, _: NormalEquations(
         ridged(own.gram_matrix(), one.beta), own.cross_matrix()
     ),
-    locality=3,
+    locality=4,
     grids={"beta": ridge_grid},
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pfl.fedhip.families.anchored_head import ANCHORED_HEAD
+from pfl.fedhip.families.discriminant import DISCRIMINANT
 from pfl.fedhip.families.equation_14 import EQUATION_14
 from pfl.fedhip.families.family import HeadFamily, Parameters
 from pfl.fedhip.families.global_head import GLOBAL_HEAD
@@ -17,13 +18,14 @@ from pfl.fedhip.families.local_head import LOCAL_HEAD
 class Family(StrEnum):
     """How a head comes about, by the name that parameters and artifacts have for it.
 
-    ``auto`` is any of them, and has no definition.
+    ``auto`` is a weighted sum of several, and has no definition.
     """
 
     definition: HeadFamily
 
     FEDHIP = "fedhip", EQUATION_14
     ANCHORED = "anchored", ANCHORED_HEAD
+    LDA = "lda", DISCRIMINANT
     LOCAL = "local", LOCAL_HEAD
     GLOBAL = "global", GLOBAL_HEAD
     AUTO = "auto"
@@ -44,7 +46,7 @@ FAMILIES: tuple[Family, ...] = tuple(family for family in Family if family is no
 class Candidate(Parameters):
     """One head that a client may choose.
 
-    The anchored and the global head use the server's own β, which is not a choice of the client.
+    All but the local head use the server's own β, which is not a choice of the client.
     """
 
     family: Family

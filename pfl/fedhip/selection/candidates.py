@@ -2,10 +2,21 @@
 
 import itertools
 from dataclasses import dataclass
+from enum import StrEnum
 
-from pfl.fedhip.families.table import FAMILIES, Candidate, Family
+from pfl.fedhip.families.table import Candidate, Family
 
-ALWAYS = (Family.GLOBAL, Family.LOCAL)  # what no samples fall back on, and the baseline
+# In every run: what others are compared with, L_k and the paper's P_k.
+ALWAYS = (Family.GLOBAL, Family.FEDHIP, Family.LOCAL)
+# The members of ``auto``, the one that others are drawn to first.
+STACKED = (Family.LDA, Family.GLOBAL, Family.ANCHORED, Family.LOCAL)
+
+
+class Prior(StrEnum):
+    """Whether the personalized head counts the client's class prior: as far as it helps, or not."""
+
+    AUTO = "auto"
+    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -15,28 +26,40 @@ class PersonalizeSettings:
     Attributes:
         family: of the personalized head.
         alpha: α of equation (14).
-        beta: β of equation (14), and of the local head.
+        beta: β of the local head.
         rho: ρ of the anchored head.
+        shrinkage: λ of the discriminant.
+        pull: κ of the discriminant.
+        prior: of the personalized head.
+        smoothing: ε of the client's class prior, in samples per class.
     """
 
     family: Family
-    alpha: float | None
-    beta: float | None
-    rho: float | None
+    alpha: float | None = None
+    beta: float | None = None
+    rho: float | None = None
+    shrinkage: float | None = None
+    pull: float | None = None
+    prior: Prior = Prior.AUTO
+    smoothing: float = 0.1
+
+    @property
+    def members(self) -> tuple[Family, ...]:
+        """The families that the personalized head is of."""
+        return STACKED if self.family is Family.AUTO else (self.family,)
 
 
 def candidates(settings: PersonalizeSettings, scale: float) -> tuple[Candidate, ...]:
     """All candidates, so ordered that the earlier of two equally good ones is the more global.
 
-    First the global head; then anchored heads with ρ descending; then the heads of (14) with α
-    ascending and, at one α, β descending; then local heads with β descending. The families other
-    than ``settings.family`` are left out, but not the global head, which a client without samples
-    falls back on, nor the local heads, which serve as the baseline.
+    Families by their locality: the global head; discriminants; anchored heads with ρ descending;
+    the heads of (14) with α ascending; local heads with β descending. There are those that
+    ``settings.family`` is made of and those of ``ALWAYS``.
 
     A parameter that ``settings`` give has that value only. ``scale`` is the mean squared length of
     a sample's features, above 0.
     """
-    wanted = {*ALWAYS, *(FAMILIES if settings.family is Family.AUTO else [settings.family])}
+    wanted = {*ALWAYS, *settings.members}
     result: list[Candidate] = []
     for family in sorted(wanted, key=lambda family: family.definition.locality):
         grids = {name: grid(scale) for name, grid in family.definition.grids.items()}
@@ -49,8 +72,6 @@ def candidates(settings: PersonalizeSettings, scale: float) -> tuple[Candidate, 
     return tuple(result)
 
 
-def eligible(every: tuple[Candidate, ...], family: Family) -> tuple[int, ...]:
+def of_family(every: tuple[Candidate, ...], family: Family) -> tuple[int, ...]:
     """Numbers of the candidates of a family, ascending."""
-    return tuple(
-        i for i, candidate in enumerate(every) if family in (candidate.family, Family.AUTO)
-    )
+    return tuple(i for i, candidate in enumerate(every) if candidate.family is family)

@@ -1,19 +1,32 @@
-"""A client's choice by leave-one-out, and the heads it leads to."""
+"""A client's heads: each family's best by leave-one-out, and the sum of them that it uses.
 
-from collections.abc import Mapping, Sequence
+The client keeps, by the names in ``KEPT``: L_k, the paper's local head (7); the paper's P_k (14),
+both without a prior; G with the client's class prior; and the personalized head, which is of one
+family, or under ``auto`` a sum of several (:mod:`pfl.fedhip.selection.stacking`).
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from pfl.fedhip.closed_form import Knowledge, with_beta
+from pfl.fedhip.affine_head import AffineHead, linear, weighted_sum
+from pfl.fedhip.closed_form import Knowledge
 from pfl.fedhip.families.client_problem import ClientProblem
-from pfl.fedhip.families.table import Candidate, Family
-from pfl.fedhip.moments import Moments
-from pfl.fedhip.selection.candidates import PersonalizeSettings, candidates, eligible
-from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import losses
-from pfl.ridge.gcv import GlobalPath, global_path
+from pfl.fedhip.families.table import FAMILIES, Candidate, Family
+from pfl.fedhip.selection.calibration import SIZE
+from pfl.fedhip.selection.candidates import PersonalizeSettings, Prior, candidates, of_family
+from pfl.fedhip.selection.judged import Judged, judge
+from pfl.fedhip.selection.left_out_prior import left_out_log_ratio, own_log_ratio
+from pfl.fedhip.selection.stacking import stack
+from pfl.ridge.linalg import Spectrum, spectrum
+
+LOCAL, GLOBAL_PRIOR = "local", "global-prior"
+EQUATION_14, PERSONALIZED = "equation-14", "personalized"
+KEPT = (LOCAL, GLOBAL_PRIOR, EQUATION_14, PERSONALIZED)
+NO_CHOICE = -1
+CHANCE = 2.0  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -22,52 +35,37 @@ class Alternatives:
 
     Attributes:
         candidates: every candidate, the most global first.
-        personalized: numbers of those that P_k may be, ascending.
-        local: numbers of those that L_k may be, ascending.
-        criterion: what leave-one-out makes small.
-        server: the server's answer at its own β.
-        at: the same sums at each β that a candidate has in place of the server's.
-        path: the spectrum of the sums.
+        settings: what the user fixed.
+        server: the server's answer.
+        spectrum: of the sums FᵀF.
+        temperature: s of G where a client has nothing to calibrate with.
     """
 
     candidates: tuple[Candidate, ...]
-    personalized: tuple[int, ...]
-    local: tuple[int, ...]
-    criterion: Criterion
+    settings: PersonalizeSettings
     server: Knowledge
-    at: Mapping[float, Knowledge]
-    path: GlobalPath
+    spectrum: Spectrum
+    temperature: float
 
-    @property
-    def open(self) -> list[int]:
-        """Numbers of the candidates that are compared: those of a choice of more than one."""
-        choices = [part for part in (self.personalized, self.local) if len(part) > 1]
-        return sorted({i for part in choices for i in part})
+    def numbers(self, family: Family) -> tuple[int, ...]:
+        """Numbers of a family's candidates."""
+        return of_family(self.candidates, family)
 
-    def head(
-        self, number: int, features: Float[np.ndarray, "n m"], labels: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "m d"]:
-        """The head that a candidate is for the client with these samples."""
+    def log_ratio(self, count: Int[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
+        """log p_k(c)/π_c of a client with so many samples of each class."""
+        return own_log_ratio(count, self.server.count, self.settings.smoothing)
+
+    def head(self, number: int, problem: ClientProblem) -> AffineHead:
+        """The head that a candidate is for a client."""
         candidate = self.candidates[number]
-        definition = candidate.family.definition
-        knowledge = self.at[candidate.beta] if definition.pooled_beta else self.server
-        return definition.head(candidate, knowledge, features, labels)
+        return candidate.family.definition.head(candidate, problem)
 
 
-def prepare_choice(
-    total: Moments, knowledge: Knowledge, settings: PersonalizeSettings, criterion: Criterion
-) -> Alternatives:
+def prepare_choice(server: Knowledge, settings: PersonalizeSettings) -> Alternatives:
     """Prepare the choice of every client from what the server sent."""
-    every = candidates(settings, scale_of(knowledge.gram, total.samples))
-    betas = {candidate.beta for candidate in every if candidate.family.definition.pooled_beta}
+    scale = scale_of(server.gram, server.samples)
     return Alternatives(
-        candidates=every,
-        personalized=eligible(every, settings.family),
-        local=eligible(every, Family.LOCAL),
-        criterion=criterion,
-        server=knowledge,
-        at={beta: with_beta(knowledge, beta) for beta in betas},
-        path=global_path(*total.ridge_sums()),
+        candidates(settings, scale), settings, server, spectrum(server.gram), temperature(server)
     )
 
 
@@ -76,23 +74,71 @@ def scale_of(gram: Float[np.ndarray, "m m"], samples: int) -> float:
     return float(np.trace(gram)) / max(samples, 1) or 1.0
 
 
+def temperature(server: Knowledge) -> float:
+    """s₀ of G from sums alone: centered scores then have ``SIZE`` nats of length, root mean square.
+
+    With G centered over classes, the mean squared length is tr(GᵀFᵀFG) / N. 1 where it is 0.
+    """
+    centered = server.head - server.head.mean(axis=1, keepdims=True)
+    square = float(np.sum(centered * (server.gram @ centered))) / max(server.samples, 1)
+    return SIZE / float(np.sqrt(square)) if square > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class KeptHead:
+    """A head with its calibration: class scores s (x W + b) + γ log p_k(c)/π_c.
+
+    Attributes:
+        head: W and b.
+        scale: s.
+        prior: γ.
+    """
+
+    head: AffineHead
+    scale: float
+    prior: float
+
+
 @dataclass(frozen=True)
 class Chosen:
     """One client's heads and how they came about.
 
     Attributes:
-        local: L_k, the baseline, with a β of its own.
-        personalized: P_k.
-        local_choice: number of the candidate that L_k is.
-        choice: number of the candidate that P_k is.
-        losses: leave-one-out loss of every candidate, NaN where there was nothing to choose.
+        kept: the heads, by ``KEPT``.
+        log_ratio: log p_k(c)/π_c, which all priors are made of.
+        choice: numbers of the candidates that L_k and the head of (14) are.
+        member: of each family in ``FAMILIES`` the number of the candidate that the personalized
+            head is made of, ``NO_CHOICE`` where there is none.
+        stack: how often each of these is in it.
+        objective: penalized leave-one-out cross-entropy of every candidate, in nats; NaN where
+            none was left out.
     """
 
-    local: Float[np.ndarray, "m d"]
-    personalized: Float[np.ndarray, "m d"]
-    local_choice: int
-    choice: int
-    losses: Float[np.ndarray, " candidates"]
+    kept: Mapping[str, KeptHead]
+    log_ratio: Float[np.ndarray, " d"]
+    choice: Mapping[str, int]
+    member: Int[np.ndarray, " families"]
+    stack: Float[np.ndarray, " families"]
+    objective: Float[np.ndarray, " candidates"]
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What leave-one-out says at one client.
+
+    Attributes:
+        plain: the best of L_k and (14), without a prior.
+        shared: G with the prior.
+        members: the best of each family that the personalized head may be of.
+        weights: of the members.
+        objective: of every candidate.
+    """
+
+    plain: Mapping[Family, Judged]
+    shared: Judged
+    members: Mapping[Family, Judged]
+    weights: Float[np.ndarray, " members"]
+    objective: Float[np.ndarray, " candidates"]
 
 
 def choose(
@@ -102,31 +148,118 @@ def choose(
 
     The client uses its own samples and what the server sent. A chosen head is made by the very
     function that makes it from numbers, so choosing and being told give the same bytes. From none
-    or one sample nothing can be learned by leaving one out: an open choice then falls on the first
-    candidate, the global head, and the baseline on the largest β.
+    or one sample nothing can be learned by leaving one out: then the personalized head is G, the
+    others are the most global of their family, and no prior counts.
     """
-    every = alternatives.candidates
-    if len(labels) > 1:
-        problem = ClientProblem(alternatives.path, alternatives.server.beta, features, labels)
-        measured = losses(problem, every, alternatives.open, alternatives.criterion)
-    else:
-        measured = np.full(len(every), np.nan)
-    local = _least(measured, alternatives.local, alternatives.local[0])
-    personalized = _least(measured, alternatives.personalized, 0)
+    problem = ClientProblem(alternatives.server, alternatives.spectrum, features, labels)
+    verdict = (_judged if len(labels) > 1 else _unjudged)(alternatives, problem)
+
+    def head(number: int) -> AffineHead:
+        return alternatives.head(number, problem)
+
+    own, paper = verdict.plain[Family.LOCAL], verdict.plain[Family.FEDHIP]
+    personalized, stack_of = _personalized(verdict, head)
+    member = np.full(len(FAMILIES), NO_CHOICE)
+    weights = np.zeros(len(FAMILIES))
+    for family, weight in stack_of.items():
+        place = FAMILIES.index(family)
+        member[place], weights[place] = verdict.members[family].number, weight
     return Chosen(
-        alternatives.head(local, features, labels),
-        alternatives.head(personalized, features, labels),
-        local,
-        personalized,
-        measured,
+        kept={
+            LOCAL: KeptHead(head(own.number), own.scale, own.prior),
+            GLOBAL_PRIOR: KeptHead(
+                linear(alternatives.server.head), verdict.shared.scale, verdict.shared.prior
+            ),
+            EQUATION_14: KeptHead(head(paper.number), paper.scale, paper.prior),
+            PERSONALIZED: personalized,
+        },
+        log_ratio=alternatives.log_ratio(problem.count),
+        choice={LOCAL: own.number, EQUATION_14: paper.number},
+        member=member,
+        stack=weights,
+        objective=verdict.objective,
     )
 
 
-def _least(
-    measured: Float[np.ndarray, " candidates"], numbers: Sequence[int], otherwise: int
-) -> int:
-    """The first candidate of least loss; the only one; or ``otherwise`` when none was measured."""
-    if len(numbers) == 1:
-        return numbers[0]
-    part = measured[list(numbers)]
-    return otherwise if np.isnan(part).any() else numbers[int(part.argmin())]
+def _personalized(
+    verdict: _Verdict, head: Callable[[int], AffineHead]
+) -> tuple[KeptHead, dict[Family, float]]:
+    """The personalized head, and how often it has the head of each family.
+
+    A single family's is kept as it is, with its calibration beside it; a sum has it inside.
+    """
+    pairs = zip(verdict.members.items(), verdict.weights.tolist(), strict=True)
+    used = [(family, one, weight) for (family, one), weight in pairs if weight > 0]
+    if len(used) == 1:
+        ((family, one, weight),) = used
+        return KeptHead(head(one.number), weight * one.scale, weight * one.prior), {family: 1.0}
+    factors = {family: weight * one.scale for family, one, weight in used}
+    summed = weighted_sum(list(factors.values()), [head(one.number) for _, one, _ in used])
+    prior = sum(weight * one.prior for _, one, weight in used)
+    return KeptHead(summed, 1.0, prior), factors
+
+
+def _judged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:
+    """Each family's best, and the weights of those that the personalized head is of."""
+    settings, every = alternatives.settings, alternatives.candidates
+    by_label = left_out_log_ratio(problem.count, alternatives.server.count, settings.smoothing)
+    ratio = by_label[problem.judged_labels]
+    prior = ratio if settings.prior is Prior.AUTO else None
+    wanted: dict[Family, list[np.ndarray | None]] = {family: [prior] for family in settings.members}
+    wanted[Family.GLOBAL] = [ratio, *wanted.get(Family.GLOBAL, [])]
+    for family in (Family.LOCAL, Family.FEDHIP):
+        wanted[family] = [None, *wanted.get(family, [])]
+    objective, found = np.full(len(every), np.nan), {}
+    for family, priors in wanted.items():
+        numbers = alternatives.numbers(family)
+        verdicts = judge(problem, every, numbers, priors)
+        objective[list(numbers)] = verdicts[-1][1]
+        found[family] = [one for one, _ in verdicts]
+    members = {family: found[family][-1] for family in settings.members}
+    if len(members) > 1:
+        members = {family: one for family, one in members.items() if np.isfinite(one.objective)}
+    shared = found[Family.GLOBAL][0]
+    members = members or {Family.GLOBAL: shared}
+    labels = problem.judged_labels
+    weights = stack([one.scores for one in members.values()], labels)
+    if settings.family is Family.AUTO and _worse(members, weights, shared, labels):
+        members, weights = {Family.GLOBAL: shared}, np.ones(1)
+    plain = {family: found[family][0] for family in (Family.LOCAL, Family.FEDHIP)}
+    return _Verdict(plain, shared, members, weights, objective)
+
+
+def _worse(
+    members: Mapping[Family, Judged],
+    weights: Float[np.ndarray, " members"],
+    shared: Judged,
+    labels: Int[np.ndarray, " j"],
+) -> bool:
+    """Whether the sum errs more often than G with the prior by more than chance.
+
+    Of b samples that only the sum gets wrong and c that only G does, b − c has the variance b + c
+    where both are equally good [McNemar 1947].
+    """
+    scores = sum(w * one.scores for w, one in zip(weights, members.values(), strict=True))
+    wrong, others = (np.argmax(z, axis=1) != labels for z in (scores, shared.scores))
+    only, other = int((wrong & ~others).sum()), int((others & ~wrong).sum())
+    return only - other > CHANCE * np.sqrt(only + other)
+
+
+def _unjudged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:
+    """What a client with none or one sample has."""
+    scores = np.zeros(problem.judged_targets.shape)
+
+    def first(family: Family) -> Judged:
+        number = alternatives.numbers(family)[0]
+        return Judged(number, alternatives.temperature, 0.0, np.nan, scores)
+
+    family = alternatives.settings.family
+    known = family is not Family.AUTO and len(alternatives.numbers(family)) == 1
+    member = family if known else Family.GLOBAL
+    return _Verdict(
+        plain={family: first(family) for family in (Family.LOCAL, Family.FEDHIP)},
+        shared=first(Family.GLOBAL),
+        members={member: first(member)},
+        weights=np.ones(1),
+        objective=np.full(len(alternatives.candidates), np.nan),
+    )
