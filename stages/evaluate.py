@@ -14,12 +14,12 @@ from pfl.artifacts.provenance import Origins
 from pfl.data.client_features.feature_map import check_feature_map, open_mapped_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
-from pfl.evaluation.alpha_curve import accuracy_curves
-from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
 from pfl.evaluation.heads import head_accuracies
-from pfl.evaluation.metrics import GLOBAL, LOCAL, PERSONALIZED
+from pfl.evaluation.metrics import GLOBAL_PRIOR, LOCAL, PERSONALIZED
 from pfl.evaluation.report import brief, clients_told, heads_csv, heads_metrics
+from pfl.evaluation.stack_figure import draw_stack
+from pfl.fedhip.families.table import FAMILIES
 from pfl.fedhip.heads import open_heads
 from pfl.fedhip.members import read_upload
 from pfl.fedhip.server import read_server
@@ -47,9 +47,8 @@ def evaluate(
         given = Origins(recorded_sha256(server, "server"), owners.sha256, rows.sha256)
         own.origins.check("heads", given)
         check_feature_map("heads", own.file.attrs, seen)
-        accuracies = head_accuracies(samples, owners, rows, knowledge.head, own, cores())
-        curves = accuracy_curves(samples, owners, rows, knowledge, own.stayed, cores())
-        facts, chosen = clients_told(own, owners), own.chosen
+        accuracies = head_accuracies(samples, owners, rows, knowledge, own, cores())
+        facts, stack = clients_told(own, owners), own.stack
         tested = np.where(own.stayed, owners.test.sizes, 0)
         table = heads_csv(accuracies, own, owners)
     numbers = heads_metrics(accuracies, read_upload(upload), facts)
@@ -58,9 +57,9 @@ def evaluate(
     write_text(report / "per_client.csv", table)
     local = {head: of.local.clients for head, of in accuracies.items()}
     draw_accuracy(report / "accuracy.png", local, _title(facts))
-    baselines = {name: local[name] for name in (GLOBAL, LOCAL)}
+    baselines = {name: local[name] for name in (GLOBAL_PRIOR, LOCAL)}
     draw_gain(report / "gain.png", local[PERSONALIZED], baselines, tested, PERSONALIZED)
-    draw_curves(report / "path.png", curves, chosen, local)
+    draw_stack(report / "stack.png", stack, [family.value for family in FAMILIES])
 
 
 def _title(facts: Mapping[str, object]) -> str:

@@ -15,15 +15,13 @@ from pfl.data.samples.index import read_index
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.members import read_members
-from pfl.fedhip.selection.candidates import PersonalizeSettings
+from pfl.fedhip.selection.candidates import Prior, personalize_settings
 from pfl.fedhip.selection.choice import Chosen, choose, prepare_choice
-from pfl.fedhip.selection.criteria import Criterion
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
-from pfl.runtime.values import number_or_auto
 from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, ServerFile
 from stages._feature_map import Lift, Norm, Project, Seed, feature_map
 from stages._run import run
@@ -37,34 +35,40 @@ def personalize(
     alpha: Annotated[
         str, typer.Option(help="Weight α of a client's own samples in (14), or auto.")
     ],
-    beta: Annotated[
-        str, typer.Option(help="Ridge β of (14) and of the local head, above 0, or auto.")
-    ],
+    beta: Annotated[str, typer.Option(help="Ridge β of the local head, above 0, or auto.")],
     rho: Annotated[
         str, typer.Option(help="Ridge ρ of the anchored head to the global one, or auto.")
     ],
-    criterion: Annotated[Criterion, typer.Option(help="What leave-one-out makes small.")],
+    shrinkage: Annotated[
+        str, typer.Option(help="Ridge λ of lda, in mean variances of a feature, or auto.")
+    ],
+    pull: Annotated[
+        str,
+        typer.Option(help="Samples κ by which everybody's class means count in lda, or auto."),
+    ],
+    prior: Annotated[
+        Prior, typer.Option(help="Whether the personalized head counts the client's class prior.")
+    ],
+    smoothing: Annotated[
+        float,
+        typer.Option(help="Samples of each class, spread as everybody's, added to the prior."),
+    ],
     project: Project, lift: Lift, norm: Norm, seed: Seed,
 ) -> None:  # fmt: skip
-    """Choose and solve for every client's local head L_k and personalized head P_k.
+    """Choose and solve for every client's heads.
 
     A client that left gets none: what is chosen by leave-one-out takes the client's samples to be
     in the server's sums.
     """
-    settings = PersonalizeSettings(
-        family,
-        number_or_auto(alpha, "personalize.alpha", zero=True),
-        number_or_auto(beta, "personalize.beta"),
-        number_or_auto(rho, "personalize.rho"),
-    )
+    facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho,
+             "shrinkage": shrinkage, "pull": pull, "prior": prior.value,
+             "smoothing": smoothing}  # fmt: skip
+    settings = personalize_settings(facts)
     seen = feature_map(project, lift, norm, seed)
     keep_memory()
     samples, clients, among = read_index(index), read_clients(clients_file), read_members(members)
     count = clients.train.clients
-    alternatives = prepare_choice(*read_server(server), settings, criterion)
-    shape = (count, *alternatives.server.head.shape)
-    facts = {"family": family.value, "alpha": alpha, "beta": beta, "rho": rho,
-             "criterion": criterion.value}  # fmt: skip
+    alternatives = prepare_choice(read_server(server)[1], settings)
     with open_mapped_features(features, seen) as source:
         made = Origins(recorded_sha256(server, "server"), clients.sha256, source.sha256)
         among.check(count, made)
@@ -76,7 +80,7 @@ def personalize(
             return choose(alternatives, dequantize(own.rows, source.step), own.labels)
 
         chosen = in_order(work, by_client(source, samples, clients.train), cores())
-        with create_heads(out, shape, alternatives.candidates, seen.facts | facts, made) as heads:
+        with create_heads(out, count, alternatives, seen.facts | facts, made) as heads:
             shown = progress(chosen, count, "clients", "personalize")
             for client, own_heads in enumerate(shown):
                 heads.add(client, own_heads)

@@ -100,9 +100,15 @@ def put(file: h5py.Group, name: str, values: np.ndarray) -> None:
 
 
 def reserve(
-    file: h5py.Group, name: str, shape: tuple[int, ...], dtype: np.dtype | type | str
+    file: h5py.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype | type | str,
+    empty: float | None = None,
 ) -> h5py.Dataset:
     """Make an empty dataset to be filled by rows in ascending order.
+
+    What is not filled reads as ``empty``, else as 0.
 
     Chunks are ``CHUNK_ROWS`` rows, fewer when a row is large, split when one row exceeds
     ``CHUNK_BYTES``. A dataset without elements has nothing to check and is stored plain.
@@ -110,9 +116,8 @@ def reserve(
     dtype = np.dtype(dtype)
     if math.prod(shape) == 0:
         return file.create_dataset(name, shape, dtype, track_times=False)
-    return file.create_dataset(
-        name, shape, dtype, chunks=_chunks(shape, dtype), fletcher32=True, track_times=False
-    )
+    options = {"chunks": _chunks(shape, dtype), "fletcher32": True, "track_times": False}
+    return file.create_dataset(name, shape, dtype, fillvalue=empty, **options)
 
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:

@@ -54,6 +54,7 @@ class ClientAccuracies:
     Attributes:
         local: each client's model on its own test samples.
         everybody: each client's model on the test samples of all, the global test.
+        everybody_own_prior: the same with the client's class prior, where that makes a difference.
         new: the ensemble of all models on these.
         external: both on a group that takes no part.
         validation: each client's model on what was put aside of its training samples.
@@ -64,6 +65,7 @@ class ClientAccuracies:
     new: Accuracies | None = None
     external: Accuracies | None = None
     validation: Accuracies | None = None
+    everybody_own_prior: Accuracies | None = None
 
     @staticmethod
     def of(
@@ -79,7 +81,10 @@ class ClientAccuracies:
     @property
     def tests(self) -> dict[str, Accuracies | None]:
         """The tests by their names in reports."""
-        made = (self.local, self.everybody, self.new, self.external, self.validation)
+        made = (
+            self.local, self.everybody, self.everybody_own_prior, self.new, self.external,
+            self.validation,
+        )  # fmt: skip
         return dict(zip(TESTS, made, strict=True))
 
     def summary(self) -> dict[str, dict[str, float | None] | None]:

@@ -1,14 +1,15 @@
-"""What the three heads of FedHiP achieve: L_k, G and P_k on each client's and on all test samples.
+"""What FedHiP's heads achieve, on each client's and on all test samples.
 
 Where a group takes no part (:mod:`pfl.data.samples.external_group`), they are tested on its
 samples too, each client's head and the ensemble of all.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Bool, Float32, Float64, Int
 
 from pfl.data.client_features.by_client import check_same_run, rows_of
 from pfl.data.features.features import Features
@@ -18,9 +19,11 @@ from pfl.data.samples.index import Index
 from pfl.errors import InputError
 from pfl.evaluation.accuracies import Accuracies, ClientAccuracies
 from pfl.evaluation.ensemble import averages
-from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, PERSONALIZED, accuracy
-from pfl.evaluation.scoring import ENSEMBLES, HeadRange, Hits, score, score_shared
-from pfl.fedhip.heads import Heads
+from pfl.evaluation.metrics import GLOBAL, HEADS, accuracy
+from pfl.evaluation.scoring import ENSEMBLES, HeadGroup, Hits, score, score_shared
+from pfl.fedhip.closed_form import Knowledge
+from pfl.fedhip.heads import Heads, StoredHeads
+from pfl.runtime.class_prior import log_share_ratio
 
 BLOCK_BYTES = 1 << 27
 
@@ -33,50 +36,93 @@ def head_accuracies(
     index: Index,
     clients: Clients,
     features: Features,
-    head: Float[np.ndarray, "m d"],
+    server: Knowledge,
     heads: Heads,
     threads: int = 1,
 ) -> dict[str, ClientAccuracies]:
     """Score every head on every test sample, reading features in blocks; by ``HEADS``.
 
-    Own and pooled accuracy come from the same predictions, see :mod:`pfl.evaluation.scoring`. A
-    client that left has no accuracy and counts nowhere. ``head`` is G, ``heads`` have L_k and P_k
-    of every client. How many ``threads`` score groups of clients does not change the result.
+    Own and pooled accuracy come from the same products, see :mod:`pfl.evaluation.scoring`. A
+    client that left has no accuracy and counts nowhere. How many ``threads`` score groups of
+    clients does not change the result.
 
     Raises:
         InputError: the inputs belong to different runs, or there are no test samples.
     """
     common = common_test(index, clients)
     shape = (clients.test.clients, features.m, len(index.classes))
-    _check(index, common, features, head.shape, heads.shape, shape)
+    _check(index, common, features, server.head.shape, heads.shape, shape)
     check_same_run(features, index, clients.test)
     stayed = heads.stayed
     samples = np.where(stayed, clients.train.sizes, 0)
+    even = log_share_ratio(np.full(shape[2], 1.0 / shape[2]), heads.shares)
 
-    def own(read: HeadRange) -> Scorer:
+    def own(kind: str) -> Scorer:
+        def read(start: int, stop: int) -> HeadGroup:
+            return head_group(heads.of(kind, server.head, start, stop), features.step, even)
+
         means = averages(read, samples, stayed, shape[1:])
         return partial(score, heads=read, averages=means, voters=stayed, threads=threads)
 
-    scorers: dict[str, Scorer] = {
-        LOCAL: own(heads.local),
-        GLOBAL: partial(score_shared, head=head, clients=shape[0]),
-        PERSONALIZED: own(heads.personalized),
+    shared = (server.head * (heads.temperature * features.step)).astype(np.float32)
+    scorers = {
+        kind: partial(score_shared, head=shared, clients=shape[0]) if kind == GLOBAL else own(kind)
+        for kind in HEADS
     }
     outside, outer = np.zeros(len(common), bool), len(clients.external)
     outside[clients.external] = True
     hits, external = (
-        _hits(scorers, _blocks(index, clients.test, features, mask), shape[0])
+        _hits(scorers, _blocks(index, clients.test, features, mask, stayed), shape[0])
         for mask in (common, outside)
     )
     tested = np.where(stayed, clients.test.sizes, 0)
     return {
-        name: ClientAccuracies.of(
-            Accuracies(accuracy(hits[name].own, tested), tested),
-            _on_all(hits[name], int(common.sum()), stayed),
-            _on_all(external[name], outer, stayed) if outer else None,
+        name: _accuracies(
+            hits[name],
+            external[name] if outer else None,
+            stayed,
+            tested,
+            (int(common.sum()), outer),
         )
         for name in HEADS
     }
+
+
+def head_group(stored: StoredHeads, step: float, even: Float64[np.ndarray, " d"]) -> HeadGroup:
+    """Heads as they score features in units of ``step``; ``even`` is log 1/(d π_c)."""
+    weight = stored.weight * (stored.scale * step).astype(np.float32)[:, None, None]
+    bias = stored.scale[:, None] * stored.bias
+    own = bias + stored.prior[:, None] * stored.log_ratio
+    common = bias + stored.prior[:, None] * even
+    return HeadGroup(weight, common.astype(np.float32), own.astype(np.float32))
+
+
+def _accuracies(
+    hits: Hits,
+    external: Hits | None,
+    stayed: Bool[np.ndarray, " clients"],
+    tested: Int[np.ndarray, " clients"],
+    sizes: tuple[int, int],
+) -> ClientAccuracies:
+    """What hits say of one kind of head; ``sizes`` are those of the common and external samples."""
+    known = hits.reliability
+    own = Accuracies(
+        accuracy(hits.own, tested), tested, nll=_of(known.nll, stayed), ece=_of(known.ece, stayed)
+    )
+    everybody = _on_all(hits, sizes[0], stayed)
+    made = ClientAccuracies.of(
+        own, everybody, None if external is None else _on_all(external, sizes[1], stayed)
+    )
+    if np.array_equal(hits.pooled, hits.pooled_own_prior):
+        return made
+    personal = accuracy(hits.pooled_own_prior, np.where(stayed, sizes[0], 0))
+    return replace(made, everybody_own_prior=replace(everybody, clients=personal, ensemble={}))
+
+
+def _of(
+    values: Float64[np.ndarray, " clients"], stayed: Bool[np.ndarray, " clients"]
+) -> Float64[np.ndarray, " clients"]:
+    return np.where(stayed, values, np.nan)
 
 
 def _hits(scorers: Mapping[str, Scorer], blocks: Iterator[_Block], clients: int) -> dict[str, Hits]:
@@ -118,13 +164,20 @@ def _check(
 
 
 def _blocks(
-    index: Index, test: Assignment, features: Features, wanted: Bool[np.ndarray, " n"]
+    index: Index,
+    test: Assignment,
+    features: Features,
+    wanted: Bool[np.ndarray, " n"],
+    stayed: Bool[np.ndarray, " clients"],
 ) -> Iterator[_Block]:
-    """Yield features, labels and owners of the wanted samples, block by block."""
+    """Yield features, labels and owners of the wanted samples, block by block.
+
+    What a client had that left is nobody's.
+    """
     if not wanted.any():
         return
     owner = np.full(len(index.label), -1, np.int64)
-    owner[test.sample] = np.repeat(np.arange(test.clients), test.sizes)
+    owner[test.sample] = np.repeat(np.where(stayed, np.arange(test.clients), -1), test.sizes)
     size = max(1, BLOCK_BYTES // (4 * features.m))
     tested = np.flatnonzero(wanted)
     for start in range(0, len(tested), size):

@@ -4,6 +4,9 @@ The tests of a client's model or head: ``local-test``, on the client's own test 
 ``global-test``, on the test samples of all; ``validation``, on what was put aside of its training
 samples; ``external-test``, on a group that took no part. The ensemble of all clients' models is
 tested on the test samples of all, ``new-test``, and in ``external-test``.
+
+A head that counts its client's class prior has even shares of all classes in its place on samples
+that are not the client's; ``global-test-own-prior`` is the global test with the prior all the same.
 """
 
 import math
@@ -14,8 +17,11 @@ from jaxtyping import Float, Int
 
 LOCAL_TEST, GLOBAL_TEST = "local-test", "global-test"
 NEW_TEST, EXTERNAL_TEST = "new-test", "external-test"
+GLOBAL_TEST_OWN_PRIOR = "global-test-own-prior"
 VALIDATION = "validation"
-TESTS = (LOCAL_TEST, GLOBAL_TEST, NEW_TEST, EXTERNAL_TEST, VALIDATION)
+TESTS = (
+    LOCAL_TEST, GLOBAL_TEST, GLOBAL_TEST_OWN_PRIOR, NEW_TEST, EXTERNAL_TEST, VALIDATION,
+)  # fmt: skip
 
 MEAN, WEIGHTED, STD, WORST_DECILE = "mean", "weighted", "std", "worst-decile"
 # Ways to form an ensemble. The first is what tables show: of models the mean of probabilities, of
@@ -25,9 +31,11 @@ MEAN_LOG_PROBABILITY, VOTE, WEIGHT_AVERAGE = "mean-log-probability", "vote", "we
 UPLOAD_BYTES = "upload-bytes"  # what all clients sent in all rounds together
 RUN = "run"  # beside the methods of metrics.json: facts of the whole run
 
-# FedHiP's heads: L_k, G and P_k.
-LOCAL, GLOBAL, PERSONALIZED = "local", "global", "personalized"
-HEADS = (LOCAL, GLOBAL, PERSONALIZED)
+# FedHiP's heads: the paper's L_k, G and P_k (14); G with the client's class prior; and the head
+# that the client uses, by `personalize.family`.
+LOCAL, GLOBAL, GLOBAL_PRIOR = "local", "global", "global-prior"
+EQUATION_14, PERSONALIZED = "equation-14", "personalized"
+HEADS = (LOCAL, GLOBAL, GLOBAL_PRIOR, EQUATION_14, PERSONALIZED)
 FEDHIP_PREFIX = "fedhip:"  # of these, in the names of methods
 HEAD_PREFIX = "heads:"  # of what was trained by gradients on cached features
 
@@ -40,6 +48,8 @@ class HeadKind(StrEnum):
     personalized = PERSONALIZED
     local = LOCAL
     shared = GLOBAL
+    prior = GLOBAL_PRIOR
+    paper = EQUATION_14
 
 
 def accuracy(

@@ -4,9 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from pfl.data.samples.clients import Clients
 from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
 from pfl.evaluation.metrics import (
+    EQUATION_14,
     EXTERNAL_TEST,
     FEDHIP_PREFIX,
     HEADS,
@@ -14,9 +18,10 @@ from pfl.evaluation.metrics import (
     LOCAL_TEST,
     MEAN,
     MEAN_SCORE,
+    PERSONALIZED,
 )
-from pfl.fedhip.families.table import Candidate, Family
-from pfl.fedhip.heads import PARAMETERS, Heads
+from pfl.fedhip.families.table import FAMILIES, Candidate
+from pfl.fedhip.heads import Heads
 
 # Of a client: the candidate that its head is, None where it left.
 Choices = Sequence[Candidate | None]
@@ -40,32 +45,44 @@ def heads_metrics(
 
 
 def clients_told(heads: Heads, clients: Clients) -> dict[str, object]:
-    """Facts of the run: how many clients there are, and what their personalized heads are.
+    """Facts of the run: how many clients there are, and what their personalized heads are of.
 
     All but ``clients-left-out`` are of the clients that did not leave.
     """
     stayed = heads.stayed
     return {
-        "families": families(heads.chosen),
+        "families": families(heads.stack[stayed]),
         "clients": int(stayed.sum()),
         "clients-without-test": int((clients.test.sizes[stayed] == 0).sum()),
         "clients-left-out": int((~stayed).sum()),
     }
 
 
-def families(chosen: Choices) -> dict[str, int]:
-    """How many clients' heads are of each family."""
-    names = [candidate.family for candidate in chosen if candidate is not None]
-    return {name.value: names.count(name) for name in Family if name in names}
+def families(stack: Float[np.ndarray, "clients families"]) -> dict[str, int]:
+    """How many clients' personalized heads have a part of each family."""
+    counts = np.count_nonzero(stack > 0, axis=0).tolist()
+    return {family.value: n for family, n in zip(FAMILIES, counts, strict=True) if n}
 
 
-def choice_columns(chosen: Choices, chosen_local: Choices) -> dict[str, list[object]]:
-    """Family and parameters of each client's P_k, and the ridge of its L_k; NaN if not used."""
+def choice_columns(
+    stack: Float[np.ndarray, "clients families"],
+    prior: Float[np.ndarray, " clients"],
+    chosen_local: Choices,
+    chosen_paper: Choices,
+) -> dict[str, list[object]]:
+    """How each client's heads came about, NaN for one that left.
+
+    How often each family is in the personalized head, and the power γ of the client's class prior
+    there; the ridge of L_k and the α of the head of (14).
+    """
     columns: dict[str, list[object]] = {
-        name: [getattr(candidate, name, math.nan) for candidate in chosen]
-        for name in ("family", *PARAMETERS)
+        f"stack-{family.value}": stack[:, i].tolist()
+        for i, family in enumerate(FAMILIES)
+        if np.any(stack[:, i] > 0)
     }
+    columns["prior"] = prior.tolist()
     columns["local-beta"] = [getattr(candidate, "beta", math.nan) for candidate in chosen_local]
+    columns["alpha"] = [getattr(candidate, "alpha", math.nan) for candidate in chosen_paper]
     return columns
 
 
@@ -77,7 +94,9 @@ def heads_csv(accuracies: Mapping[str, ClientAccuracies], heads: Heads, clients:
         "train": train.sizes.tolist(),
         "test": test.sizes.tolist(),
         "classes": (train.count > 0).sum(1).tolist(),
-        **choice_columns(heads.chosen, heads.chosen_local),
+        **choice_columns(
+            heads.stack, heads.prior(PERSONALIZED), heads.chosen(LOCAL), heads.chosen(EQUATION_14)
+        ),
     }
     return clients_csv(facts, accuracies)
 

@@ -1,9 +1,12 @@
-"""Accuracy of linear heads: each client's on its own test samples, on all, and of all together.
+"""Accuracy of affine heads: each client's on its own test samples, on all, and of all together.
 
-Class scores are fᵀW; the prediction is the class with the largest score, the lowest of them on a
-tie. Features are fixed-point integers q = f / step, and a positive step changes no largest score,
-so the integers are scored as they are. Products are taken in float32, the precision that heads
-are stored in; every head is scored in the same way.
+Class scores are q W + b for fixed-point features q; the prediction is the class with the largest
+score, the lowest of them on a tie. Products are taken in float32, the precision that heads are
+stored in; every head is scored in the same way.
+
+A client's own samples are scored with its own class prior in b. For everybody's samples, of which
+the client's prior is not that, b has even shares of all classes; what the own prior does there is
+counted beside it.
 """
 
 from collections.abc import Callable
@@ -11,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int, Num
+from jaxtyping import Bool, Float32, Int, Num
 
 from pfl.evaluation.metrics import MEAN_SCORE, VOTE, WEIGHT_AVERAGE
+from pfl.evaluation.reliability import Reliability, log_probabilities, reliability
 from pfl.runtime.parallel import in_order
 from pfl.runtime.progress import progress
 
@@ -21,7 +25,23 @@ BLOCK_ROWS = 4096
 BLOCK_COLUMNS = 2048
 ENSEMBLES = (MEAN_SCORE, VOTE, WEIGHT_AVERAGE)  # see pfl/evaluation/ensemble.py
 
-HeadRange = Callable[[int, int], Num[np.ndarray, "k m d"]]  # W_k of clients start … stop - 1
+
+@dataclass(frozen=True)
+class HeadGroup:
+    """Heads of k clients, scoring fixed-point features q.
+
+    Attributes:
+        weight: W, in units of a feature's step.
+        bias: b for samples of nobody in particular.
+        own_bias: b for the client's own samples.
+    """
+
+    weight: Float32[np.ndarray, "k m d"]
+    bias: Float32[np.ndarray, "k d"]
+    own_bias: Float32[np.ndarray, "k d"]
+
+
+HeadRange = Callable[[int, int], HeadGroup]  # heads of clients start … stop - 1
 
 
 @dataclass(frozen=True)
@@ -31,22 +51,32 @@ class Hits:
     Attributes:
         own: of head k on the test samples of client k.
         pooled: of head k on all test samples, whoever holds them.
+        pooled_own_prior: the same with the prior of client k.
         ensemble: of all heads together, for each of ``ENSEMBLES``.
+        reliability: of head k's probabilities on the test samples of client k.
     """
 
     own: Int[np.ndarray, " clients"]
     pooled: Int[np.ndarray, " clients"]
+    pooled_own_prior: Int[np.ndarray, " clients"]
     ensemble: Int[np.ndarray, " kinds"]
+    reliability: Reliability
 
     def __add__(self, other: "Hits") -> "Hits":
         """Hits on the union of two disjoint sets of samples."""
-        ensemble = self.ensemble + other.ensemble
-        return Hits(self.own + other.own, self.pooled + other.pooled, ensemble)
+        return Hits(
+            self.own + other.own,
+            self.pooled + other.pooled,
+            self.pooled_own_prior + other.pooled_own_prior,
+            self.ensemble + other.ensemble,
+            self.reliability + other.reliability,
+        )
 
     @staticmethod
     def zero(clients: int) -> "Hits":
         """Hits on no samples."""
-        return Hits(*(np.zeros(n, np.int64) for n in (clients, clients, len(ENSEMBLES))))
+        counts = (np.zeros(n, np.int64) for n in (clients, clients, clients, len(ENSEMBLES)))
+        return Hits(*counts, Reliability.zero(clients))
 
 
 def score(
@@ -54,7 +84,7 @@ def score(
     label: Int[np.ndarray, " n"],
     owner: Int[np.ndarray, " n"],
     heads: HeadRange,
-    averages: Float32[np.ndarray, "2 m d"],
+    averages: HeadGroup,
     voters: Bool[np.ndarray, " clients"],
     threads: int = 1,
 ) -> Hits:
@@ -64,46 +94,81 @@ def score(
     Memory beyond the arguments: the rows in float32, and for each thread a group of heads and a
     block of scores (some 60 MB). Groups do not depend on ``threads``, nor does the result.
 
-    ``rows`` are features in any positive unit, ``owner`` the client of each sample, -1 for nobody,
-    and ``averages`` those of the heads with equal weights and with weights N_k.
+    ``rows`` are fixed-point features, ``owner`` the client of each sample, -1 for nobody, and
+    ``averages`` those of the heads with equal weights and with weights N_k.
     """
-    clients, classes = len(voters), averages.shape[2]
+    clients, classes = len(voters), averages.weight.shape[2]
     rows = rows.astype(np.float32, copy=False)
     size = max(1, BLOCK_COLUMNS // classes)
     ranges = [(k, min(k + size, clients)) for k in range(0, clients, size)]
     work = partial(_score_group, rows, label, owner, heads, voters)
-    own, pooled, votes = [], [], np.zeros((len(rows), classes), np.int64)
+    pooled, personal, votes = [], [], np.zeros((len(rows), classes), np.int64)
+    own_scores = np.zeros((len(rows), classes), np.float32)
     groups = in_order(work, ranges, threads)
-    for hits, all_hits, cast in progress(groups, clients, "heads", "score", step=size):
-        own.append(hits)
-        pooled.append(all_hits)
-        votes += cast
+    for group in progress(groups, clients, "heads", "score", step=size):
+        pooled.append(group.pooled)
+        personal.append(group.pooled_own_prior)
+        votes += group.votes
+        own_scores[group.mine] = group.own_scores
     voted = (votes.argmax(1) == label).sum()
-    nobody = np.zeros(len(averages), bool)
-    _, (mean, weighted), _ = _score_group(
-        rows, label, owner, lambda start, stop: averages[start:stop], nobody, (0, len(averages))
+    nobody = np.zeros(len(averages.weight), bool)
+    together = _score_group(
+        rows, label, owner, lambda start, stop: averages, nobody, (0, len(averages.weight))
     )
+    mean, weighted = together.pooled
     ensemble = np.array([mean, voted, weighted], np.int64)
-    return Hits(np.concatenate(own), np.concatenate(pooled), ensemble)
+    alone = _alone(own_scores, label, owner, clients)
+    return Hits(alone[0], np.concatenate(pooled), np.concatenate(personal), ensemble, alone[1])
 
 
 def score_shared(
     rows: Num[np.ndarray, "n m"],
     label: Int[np.ndarray, " n"],
     owner: Int[np.ndarray, " n"],
-    head: Float[np.ndarray, "m d"],
+    head: Float32[np.ndarray, "m d"],
     clients: int,
 ) -> Hits:
     """Count the correct predictions of one head that all K clients use, as :func:`score` would.
 
-    Their average and their vote are that head's too.
+    ``head`` is W in units of a feature's step; it has no bias. The average and the vote of all are
+    that head's too.
     """
-    scores = rows.astype(np.float32, copy=False) @ head.astype(np.float32)
-    correct = scores.argmax(1) == label
-    own = np.bincount(owner[correct & (owner >= 0)], minlength=clients)
-    hits = int(correct.sum())
+    scores = rows.astype(np.float32, copy=False) @ head
+    hits = int((scores.argmax(1) == label).sum())
     pooled, ensemble = (np.full(n, hits, np.int64) for n in (clients, len(ENSEMBLES)))
-    return Hits(own.astype(np.int64), pooled, ensemble)
+    own, reliable = _alone(scores, label, owner, clients)
+    return Hits(own, pooled, pooled, ensemble, reliable)
+
+
+def _alone(
+    scores: Float32[np.ndarray, "n d"],
+    label: Int[np.ndarray, " n"],
+    owner: Int[np.ndarray, " n"],
+    clients: int,
+) -> tuple[Int[np.ndarray, " clients"], Reliability]:
+    """Hits on each client's own samples, and how reliable the probabilities of these are."""
+    correct = (scores.argmax(1) == label) & (owner >= 0)
+    own = np.bincount(owner[correct], minlength=clients).astype(np.int64)
+    return own, reliability(log_probabilities(scores), label, owner, clients)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What k clients' heads say of n samples.
+
+    Attributes:
+        mine: numbers of the samples that one of these clients has.
+        own_scores: of each of them by its client's head, with the client's prior.
+        pooled: correct predictions of each head on all samples.
+        pooled_own_prior: the same with the client's prior.
+        votes: for each sample and class.
+    """
+
+    mine: Int[np.ndarray, " own"]
+    own_scores: Float32[np.ndarray, "own d"]
+    pooled: Int[np.ndarray, " k"]
+    pooled_own_prior: Int[np.ndarray, " k"]
+    votes: Int[np.ndarray, "n d"]
 
 
 def _score_group(
@@ -113,31 +178,30 @@ def _score_group(
     heads: HeadRange,
     voters: Bool[np.ndarray, " clients"],
     span: tuple[int, int],
-) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"], Int[np.ndarray, "n d"]]:
-    """Hits of each head on its client's and on all samples, and votes for each sample and class."""
+) -> _Group:
+    """Predictions of each head for its client's and for all samples, block by block."""
     start, stop = span
-    group = heads(start, stop).astype(np.float32, copy=False)
-    clients, features, classes = group.shape
-    columns = np.ascontiguousarray(group.transpose(1, 0, 2)).reshape(features, -1)
-    own, pooled = np.zeros((2, clients), np.int64)
+    group = heads(start, stop)
+    clients, features, classes = group.weight.shape
+    columns = np.ascontiguousarray(group.weight.transpose(1, 0, 2)).reshape(features, -1)
+    differ = not np.array_equal(group.bias, group.own_bias)
+    mine = np.flatnonzero((owner >= start) & (owner < stop))
+    own_scores = np.zeros((len(mine), classes), np.float32)
+    pooled, personal = np.zeros((2, clients), np.int64)
     votes = np.zeros((len(rows), classes), np.int64)
     for first in range(0, len(rows), BLOCK_ROWS):
         block = slice(first, first + BLOCK_ROWS)
-        scores = (rows[block] @ columns).reshape(-1, clients, classes)
-        chosen = scores.argmax(2)
+        products = (rows[block] @ columns).reshape(-1, clients, classes)
+        here = slice(*np.searchsorted(mine, (first, first + BLOCK_ROWS)))
+        holder = owner[mine[here]] - start
+        own_scores[here] = products[mine[here] - first, holder] + group.own_bias[holder]
+        chosen = (products + group.bias).argmax(2)
         correct = chosen == label[block, None]
-        own += _own(correct, owner[block] - start)
         pooled += correct.sum(0)
+        if differ:
+            personal += ((products + group.own_bias).argmax(2) == label[block, None]).sum(0)
         votes[block] = _votes(chosen[:, voters[start:stop]], classes)
-    return own, pooled, votes
-
-
-def _own(correct: Bool[np.ndarray, "n k"], owner: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
-    """Hits of each head on its client's samples; ``owner`` counts from the group's first client."""
-    clients = correct.shape[1]
-    mine = np.flatnonzero((owner >= 0) & (owner < clients))
-    holder = owner[mine]
-    return np.bincount(holder[correct[mine, holder]], minlength=clients)
+    return _Group(mine, own_scores, pooled, personal if differ else pooled, votes)
 
 
 def _votes(chosen: Int[np.ndarray, "n k"], classes: int) -> Int[np.ndarray, "n {classes}"]:

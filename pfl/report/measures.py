@@ -10,8 +10,10 @@ from typing import Any
 
 from pfl.artifacts.json import number_at
 from pfl.evaluation.metrics import (
+    EQUATION_14,
     EXTERNAL_TEST,
     GLOBAL,
+    GLOBAL_PRIOR,
     GLOBAL_TEST,
     LOCAL,
     LOCAL_TEST,
@@ -31,7 +33,13 @@ from pfl.evaluation.metrics import (
 )
 
 UNKNOWN = "–"
-SYMBOLS = {LOCAL: "local L_k", GLOBAL: "global G", PERSONALIZED: "personalized P_k"}
+SYMBOLS = {
+    LOCAL: "local L_k",
+    GLOBAL: "global G",
+    GLOBAL_PRIOR: "G with prior",
+    EQUATION_14: "P_k of (14)",
+    PERSONALIZED: "personalized",
+}
 ENSEMBLE = (MEAN_PROBABILITY, MEAN_SCORE)  # the first kind: of models, of linear heads
 
 

@@ -17,6 +17,8 @@ for a client without samples.
 import numpy as np
 from jaxtyping import Float, Num
 
+NEVER = 1e-6  # share of a class that is said not to occur
+
 
 def shares(count: Num[np.ndarray, "*k d"]) -> Float[np.ndarray, "*k d"]:
     """π_c = n_c / Σ n, of each row the same for all d classes where there are no samples.
@@ -33,7 +35,7 @@ def shares(count: Num[np.ndarray, "*k d"]) -> Float[np.ndarray, "*k d"]:
 def log_prior_ratio(
     own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float
 ) -> Float[np.ndarray, "*k d"]:
-    """log p_k(c)/π_c from a client's class counts and everybody's shares π.
+    """Log p_k(c)/π_c from a client's class counts and everybody's shares π.
 
     ``smoothing`` is ε > 0, in samples per class. Several rows of counts are taken at once, with
     the same shares or with a row each.
@@ -51,3 +53,17 @@ def prior(
     """p_k: the client's class shares, drawn to everybody's; they add up to 1."""
     pseudo = smoothing * own.shape[-1]
     return (own + pseudo * everybody) / (own.sum(axis=-1, keepdims=True) + pseudo)
+
+
+def log_share_ratio(
+    wanted: Float[np.ndarray, "*k d"], everybody: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "*k d"]:
+    """Log q(c)/π_c for shares q that are known and not counted; 0 where nobody has the class.
+
+    A share of 0 is taken for ``NEVER``, so that the class is next to impossible and the number
+    finite.
+    """
+    known = np.maximum(wanted, NEVER)
+    ratio = np.ones(known.shape)
+    np.divide(known, everybody, out=ratio, where=np.broadcast_to(everybody > 0, known.shape))
+    return np.log(ratio)

@@ -5,12 +5,12 @@ A head's scores z become log-probabilities, up to a constant of each sample, as
     s z + γ r,        r_c = log p_k(c)/π_c    (:mod:`pfl.runtime.class_prior`),
 
 with s and γ of least cross-entropy on left-out scores and left-out priors, by
-:mod:`pfl.fedhip.selection.logistic`. Temperature scaling is that of Guo et al. 2017, "On calibration
-of modern neural networks"; γ = 1 is the exact correction of a calibrated head by Bayes' rule.
+:mod:`pfl.fedhip.selection.logistic`. Temperature scaling is that of Guo et al. 2017, "On
+calibration of modern neural networks"; γ = 1 corrects a calibrated head exactly, by Bayes' rule.
 
-The penalty draws σ = s/s₀ and γ to 1. The scale s₀ is where a sample's centered scores have ``SIZE``
-nats of length in the mean, so multiplying a head by a number changes nothing. ``PENALTY`` nats are
-what either may gain by going from 1 to 0; a client of ten samples stays near (1, 1).
+The penalty draws σ = s/s₀ and γ to 1. The scale s₀ is where a sample's centered scores have
+``SIZE`` nats of length in the mean, so multiplying a head by a number changes nothing. ``PENALTY``
+nats are what either may gain by going from 1 to 0; a client of ten samples stays near (1, 1).
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def calibrate(
     labels: Int[np.ndarray, " n"],
     log_ratio: Float[np.ndarray, "n d"] | None,
 ) -> Calibration:
-    """s and γ of b heads from their left-out scores of n ≥ 1 samples; γ = 0 without a prior.
+    """Find s and γ of b heads from their left-out scores of n ≥ 1 samples; γ = 0 without a prior.
 
     A head that says nothing costs the entropy of the prior, which every useful head is below.
     """

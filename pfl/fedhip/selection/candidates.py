@@ -1,13 +1,17 @@
 """The heads that a client may choose from, the same for all clients, the most global first."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pfl.errors import InputError
 from pfl.fedhip.families.table import Candidate, Family
+from pfl.runtime.values import Range, checked, number_or_auto
 
 # In every run: what others are compared with, L_k and the paper's P_k.
 ALWAYS = (Family.GLOBAL, Family.FEDHIP, Family.LOCAL)
+SMOOTHING = Range(0, with_low=False)
 # The members of ``auto``, the one that others are drawn to first.
 STACKED = (Family.LDA, Family.GLOBAL, Family.ANCHORED, Family.LOCAL)
 
@@ -47,6 +51,28 @@ class PersonalizeSettings:
     def members(self) -> tuple[Family, ...]:
         """The families that the personalized head is of."""
         return STACKED if self.family is Family.AUTO else (self.family,)
+
+
+def personalize_settings(section: Mapping[str, object]) -> PersonalizeSettings:
+    """Section ``personalize`` of the parameters, or its values as flags have them.
+
+    Raises:
+        InputError: a value is missing or cannot be used.
+    """
+    names = ("alpha", "beta", "rho", "shrinkage", "pull")
+    missing = sorted({"family", *names, "prior", "smoothing"} - set(section))
+    if missing:
+        raise InputError(f"personalize.{missing[0]} is missing: add it to params.yaml.")
+    numbers = {
+        name: number_or_auto(section[name], f"personalize.{name}", zero=name == "alpha")
+        for name in names
+    }
+    return PersonalizeSettings(
+        checked("personalize.family", section["family"], Family),
+        **numbers,
+        prior=checked("personalize.prior", section["prior"], Prior),
+        smoothing=checked("personalize.smoothing", section["smoothing"], float, SMOOTHING),
+    )
 
 
 def candidates(settings: PersonalizeSettings, scale: float) -> tuple[Candidate, ...]:

@@ -21,6 +21,7 @@ from pfl.fedhip.selection.judged import Judged, judge
 from pfl.fedhip.selection.left_out_prior import left_out_log_ratio, own_log_ratio
 from pfl.fedhip.selection.stacking import stack
 from pfl.ridge.linalg import Spectrum, spectrum
+from pfl.runtime.class_prior import shares
 
 LOCAL, GLOBAL_PRIOR = "local", "global-prior"
 EQUATION_14, PERSONALIZED = "equation-14", "personalized"
@@ -51,8 +52,13 @@ class Alternatives:
         """Numbers of a family's candidates."""
         return of_family(self.candidates, family)
 
+    @property
+    def shares(self) -> Float[np.ndarray, " d"]:
+        """π_c, everybody's shares of classes."""
+        return shares(self.server.count)
+
     def log_ratio(self, count: Int[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-        """log p_k(c)/π_c of a client with so many samples of each class."""
+        """Log p_k(c)/π_c of a client with so many samples of each class."""
         return own_log_ratio(count, self.server.count, self.settings.smoothing)
 
     def head(self, number: int, problem: ClientProblem) -> AffineHead:
@@ -109,7 +115,8 @@ class Chosen:
         choice: numbers of the candidates that L_k and the head of (14) are.
         member: of each family in ``FAMILIES`` the number of the candidate that the personalized
             head is made of, ``NO_CHOICE`` where there is none.
-        stack: how often each of these is in it.
+        stack: the weight of each of these, calibrated, in it.
+        factor: how often the weights W of each are in its own.
         objective: penalized leave-one-out cross-entropy of every candidate, in nats; NaN where
             none was left out.
     """
@@ -119,6 +126,7 @@ class Chosen:
     choice: Mapping[str, int]
     member: Int[np.ndarray, " families"]
     stack: Float[np.ndarray, " families"]
+    factor: Float[np.ndarray, " families"]
     objective: Float[np.ndarray, " candidates"]
 
 
@@ -158,12 +166,14 @@ def choose(
         return alternatives.head(number, problem)
 
     own, paper = verdict.plain[Family.LOCAL], verdict.plain[Family.FEDHIP]
-    personalized, stack_of = _personalized(verdict, head)
+    personalized, factors = _personalized(verdict, head)
     member = np.full(len(FAMILIES), NO_CHOICE)
-    weights = np.zeros(len(FAMILIES))
-    for family, weight in stack_of.items():
-        place = FAMILIES.index(family)
-        member[place], weights[place] = verdict.members[family].number, weight
+    stack_of, factor_of = np.zeros((2, len(FAMILIES)))
+    pairs = zip(verdict.members.items(), verdict.weights.tolist(), strict=True)
+    for (family, one), weight in pairs:
+        if family in factors:
+            place = FAMILIES.index(family)
+            member[place], stack_of[place], factor_of[place] = one.number, weight, factors[family]
     return Chosen(
         kept={
             LOCAL: KeptHead(head(own.number), own.scale, own.prior),
@@ -176,7 +186,8 @@ def choose(
         log_ratio=alternatives.log_ratio(problem.count),
         choice={LOCAL: own.number, EQUATION_14: paper.number},
         member=member,
-        stack=weights,
+        stack=stack_of,
+        factor=factor_of,
         objective=verdict.objective,
     )
 
@@ -184,7 +195,7 @@ def choose(
 def _personalized(
     verdict: _Verdict, head: Callable[[int], AffineHead]
 ) -> tuple[KeptHead, dict[Family, float]]:
-    """The personalized head, and how often it has the head of each family.
+    """The personalized head, and how often the weights of each family's head are in its own.
 
     A single family's is kept as it is, with its calibration beside it; a sum has it inside.
     """

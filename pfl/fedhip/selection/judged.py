@@ -72,7 +72,7 @@ def _calibrated(
 def _blocks(
     problem: ClientProblem, every: Sequence[Candidate], numbers: Sequence[int]
 ) -> Iterator[tuple[list[int], Float[np.ndarray, "j b d"]]]:
-    """Places in ``numbers`` of candidates on one path, and their left-out scores, block by block."""
+    """Places in ``numbers`` of candidates on one path, and their left-out scores, by blocks."""
     ordered = sorted(range(len(numbers)), key=lambda place: _path_key(every[numbers[place]]))
     together = max(1, BLOCK // problem.judged_targets.size)
     for (family, _), path in itertools.groupby(

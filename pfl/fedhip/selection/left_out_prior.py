@@ -20,7 +20,7 @@ def everybody_with(
 def own_log_ratio(
     own: Num[np.ndarray, " d"], total: Num[np.ndarray, " d"], smoothing: float
 ) -> Float[np.ndarray, " d"]:
-    """log p_k(c)/π_c from the counts of a client and of everybody."""
+    """Log p_k(c)/π_c from the counts of a client and of everybody."""
     return log_prior_ratio(own, shares(everybody_with(own, total)), smoothing)
 
 

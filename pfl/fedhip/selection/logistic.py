@@ -16,7 +16,7 @@ HALVINGS = 30
 DONE = 1e-6  # nats that another step may still gain
 SUFFICIENT = 1e-4  # share of the promised gain that a step must keep [Armijo 1966]
 
-Terms = Sequence[Float[np.ndarray, "n #b d"]]
+Terms = Sequence[Float[np.ndarray, "#n #b d"]]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ def fit(
     """θ by projected Newton steps from the center, for each of b problems.
 
     Notes:
-        Bertsekas 1982, "Projected Newton methods for optimization problems with simple constraints":
-        a weight that is 0 and would fall is held, the others take a Newton step, are cut off at 0,
-        and the step is halved until it gains enough. The penalty makes the problem strictly convex,
-        so there is one solution and steps end there, whatever the number of samples.
+        Bertsekas 1982, "Projected Newton methods for optimization problems with simple
+        constraints": a weight that is 0 and would fall is held, the others take a Newton step, are
+        cut off at 0, and the step is halved until it gains enough. The penalty makes the problem
+        strictly convex, so there is one solution and steps end there, whatever the samples.
     """
     count = max(term.shape[1] for term in terms)
     sound = np.ones(count, bool)
@@ -115,7 +115,7 @@ def _derivatives(
 
 
 def _wide(
-    term: Float[np.ndarray, "n #b d"], like: Float[np.ndarray, "n b d"]
+    term: Float[np.ndarray, "#n #b d"], like: Float[np.ndarray, "n b d"]
 ) -> Float[np.ndarray, "n b d"]:
     return np.broadcast_to(term, like.shape)
 

@@ -1,8 +1,8 @@
 """One head of several: a weighted sum of the best of each family, by leave-one-out.
 
-Stacking [Wolpert 1992; Breiman 1996]: with the left-out, calibrated scores of each member for terms,
-weights ≥ 0 of least cross-entropy. Choosing one family by the same numbers is the special case of
-one weight; a sum loses less where clients are too small to tell families apart.
+Stacking [Wolpert 1992; Breiman 1996]: with the left-out, calibrated scores of each member for
+terms, weights ≥ 0 of least cross-entropy. Choosing one family by the same numbers is the special
+case of one weight; a sum loses less where clients are too small to tell families apart.
 
 The penalty draws to the first member alone with ``PENALTY`` nats a unit squared, so that a client
 leaves it when some dozens of samples say so.
