@@ -10,7 +10,7 @@ from pfl.evaluation.metrics import GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZE
 from pfl.report.measures import UNKNOWN
 from pfl.report.table import Table, plain
 
-PARAMETERS = {"alpha": "α", "beta": "β", "rho": "ρ"}
+PART = "stack-"  # of columns: the weight of a family in the personalized head
 COLUMN = {head: f"{LOCAL_TEST}:{head}" for head in HEADS}  # of its accuracy
 Row = Mapping[str, str]
 
@@ -27,6 +27,8 @@ def read_clients_csv(path: Path) -> list[dict[str, str]]:
         for row in rows:
             _ = [float(row[name]) for name in COLUMN.values() if row[name]]
             _ = [int(row[name]) for name in ("client", "train", "test", "classes")]
+            _ = [float(row[name] or 0) for name in row if name.startswith(PART) or name == "prior"]
+            _ = row["prior"]
     except OSError as error:
         raise InputError(f"{path} is missing: run `dvc repro`, which makes it.") from error
     except (ValueError, KeyError, TypeError, csv.Error) as error:
@@ -54,12 +56,13 @@ def against(rows: Sequence[Row], other: str) -> str:
 def clients_table(rows: Sequence[Row]) -> Table:
     """One line a client: sizes, the head it chose, accuracies, and its gain over both others."""
     return plain(
-        "Accuracy in % on each client's own test samples; gain: of the personalized head over the "
-        "better of the two others, in points.",
-        ["client", "training", "test", "classes", "chosen head", *HEADS, "gain"],
+        "Accuracy in % on each client's own test samples; prior: the power of its class prior in "
+        "the personalized head; gain: of that over the better of the local and the global head, in "
+        "points.",
+        ["client", "training", "test", "classes", "weight of families", "prior", *HEADS, "gain"],
         [
             [row["client"], row["train"], row["test"], row["classes"], _choice(row),
-             *(_percent(row[name]) for name in COLUMN.values()), _gain(row)]
+             _two(row["prior"]), *(_percent(row[name]) for name in COLUMN.values()), _gain(row)]
             for row in rows
         ],
         folded=f"Every client: a table of {len(rows)} lines",
@@ -67,16 +70,19 @@ def clients_table(rows: Sequence[Row]) -> Table:
 
 
 def _choice(row: Row) -> str:
-    """Family and parameters of a personalized head; a client that left has none."""
-    if not row["family"]:
+    """The families that a personalized head is the sum of; a client that left has none."""
+    if not row["prior"]:
         return "left"
-    values = [f"{sign} {_three(row[name])}" for name, sign in PARAMETERS.items() if row[name]]
-    return ", ".join([row["family"], *values])
+    parts = {name.removeprefix(PART): row[name] for name in row if name.startswith(PART)}
+    weights = {family: float(text) for family, text in parts.items() if text and float(text) > 0}
+    if len(weights) == 1:
+        return next(iter(weights))
+    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{family} {weight:.2f}" for family, weight in ordered)
 
 
-def _three(text: str) -> str:
-    """A number by its first three digits."""
-    return f"{float(f'{float(text):.3g}'):,.10g}"
+def _two(text: str) -> str:
+    return f"{float(text):.2f}" if text else UNKNOWN
 
 
 def _percent(text: str) -> str:

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from pfl.artifacts.json import load_report, number_at
-from pfl.evaluation.metrics import FEDHIP_PREFIX, GLOBAL, HEADS, LOCAL, LOCAL_TEST, PERSONALIZED
+from pfl.evaluation.metrics import (
+    FEDHIP_PREFIX,
+    GLOBAL,
+    GLOBAL_PRIOR,
+    HEADS,
+    LOCAL,
+    LOCAL_TEST,
+    PERSONALIZED,
+)
 from pfl.report.clients import against, clients_table, read_clients_csv, total
 from pfl.report.comparison_table import comparison_table, label, measures_of
 from pfl.report.figure import load_figure
@@ -49,9 +57,10 @@ def page(sources: Sources, footer: str) -> Page:
     sections = [
         _data(sources, rows),
         _methods(sources, compared_file, compared),
+        _prior(means),
         _clients(sources, rows, means),
         _rounds(sources, means),
-        _paths(sources),
+        _stack(sources),
         leakage_section(sources.leakage),
         _repeat(sources),
     ]
@@ -133,6 +142,35 @@ def _methods(sources: Sources, path: Path, compared: Mapping[str, Any]) -> Secti
     return Section("methods", "All methods side by side", [], [table, notes, figure])
 
 
+def _prior(means: Mapping[str, float | None]) -> Section:
+    """How much of the gain the class prior explains, and which head a new site takes."""
+    shared, prior, own = (means[head] for head in (GLOBAL, GLOBAL_PRIOR, PERSONALIZED))
+    texts = []
+    if shared is not None and prior is not None and own is not None:
+        texts.append(
+            f"The global head has {_percent(shared)} on clients' own test samples, with each "
+            f"client's class prior added to its scores {_percent(prior)}, and the personalized "
+            f"head {_percent(own)}. {_share_of_prior(shared, prior, own)} A client knows its prior "
+            "exactly and need not send it."
+        )
+    texts.append(
+        "A site that took no part should use the global head with its own class shares, where it "
+        "knows them: “pfl predict --client new --prior FILE”. Personalized heads are made for one "
+        "client's data; the external test, where a group takes no part, shows what they lose on "
+        "others'."
+    )
+    return Section("prior", "The share of the class prior, and a new site", texts, [])
+
+
+def _share_of_prior(shared: float, prior: float, own: float) -> str:
+    """A sentence about what the prior explains of the gain of personalization."""
+    gain = own - shared
+    if gain <= 0 or prior >= own:
+        return "The prior alone is as good as any personalized head."
+    share = max(0.0, (prior - shared) / gain)
+    return f"So the prior alone explains {share:.0%} of what personalization gains."
+
+
 def _clients(
     sources: Sources, rows: Sequence[Mapping[str, str]], means: Mapping[str, float | None]
 ) -> Section:
@@ -140,7 +178,7 @@ def _clients(
     pairs = [against(rows, other) for other in (LOCAL, GLOBAL)]
     accuracy = load_figure(
         sources.fedhip / "accuracy.svg",
-        f"Accuracy of each client's local, global and personalized head. Means: {accuracies}.",
+        f"Accuracy of each client's heads. Means: {accuracies}.",
         "How accuracy is distributed over the clients, for each kind of head.",
     )
     gain = load_figure(
@@ -165,16 +203,14 @@ def _rounds(sources: Sources, means: Mapping[str, float | None]) -> Section:
     return Section("rounds", "Learning over the rounds", [], [figure])
 
 
-def _paths(sources: Sources) -> Section:
+def _stack(sources: Sources) -> Section:
     figure = load_figure(
-        sources.fedhip / "path.svg",
-        "Mean accuracy as a curve over alpha on the left and over rho on the right, each client "
-        "a point at its own choice, and the mean of each kind of head as a dashed line.",
-        "If all clients had the same α (left) or ρ (right), accuracy would follow the curve. "
-        "Points are the clients where leave-one-out on their training samples put them; nothing "
-        "is chosen from this figure.",
+        sources.fedhip / "stack.svg",
+        "One bar a client: the share of each family of heads in its personalized head.",
+        "What each client's personalized head is the weighted sum of, by leave-one-out on its "
+        "training samples.",
     )
-    return Section("paths", "Accuracy against α and ρ", [], [figure])
+    return Section("stack", "What personalized heads are made of", [], [figure])
 
 
 def _repeat(sources: Sources) -> Section:

@@ -15,6 +15,7 @@ from pfl.evaluation.metrics import (
     GLOBAL,
     GLOBAL_PRIOR,
     GLOBAL_TEST,
+    GLOBAL_TEST_OWN_PRIOR,
     LOCAL,
     LOCAL_TEST,
     MEAN,
@@ -102,8 +103,10 @@ MEASURES = (
     ),
     Measure(
         GLOBAL_TEST, GLOBAL_TEST, (MEAN,), "global test",
-        "each client's model on everybody's test samples",
+        "each client's model on everybody's test samples, with even shares of all classes where "
+        "it counts the client's prior",
     ),
+    Measure(GLOBAL_TEST_OWN_PRIOR, GLOBAL_TEST_OWN_PRIOR, (MEAN,)),
     Measure(
         NEW_TEST, NEW_TEST, ENSEMBLE, "new test",
         "the ensemble of all models on everybody's test samples, by mean probability; of FedHiP's "

@@ -1,11 +1,11 @@
 """What is in an artifact of each schema, in few numbers, and client by client."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import h5py
 import numpy as np
+from jaxtyping import Float
 
 from pfl.cli.display import Content, Share
 from pfl.cli.inspection.spectra import eigenvalues
@@ -13,9 +13,12 @@ from pfl.data.features.features import open_features
 from pfl.data.images.images import open_images
 from pfl.data.samples.clients import check_number, read_clients
 from pfl.data.samples.index import read_index
-from pfl.fedhip.families.table import Candidate
-from pfl.fedhip.heads import PARAMETERS, open_heads
+from pfl.evaluation.metrics import EQUATION_14, LOCAL, PERSONALIZED
+from pfl.evaluation.report import families
+from pfl.fedhip.families.table import FAMILIES
+from pfl.fedhip.heads import Heads, open_heads
 from pfl.fedhip.members import read_members
+from pfl.fedhip.selection.choice import NO_CHOICE
 from pfl.fedhip.server import read_server
 from pfl.fedhip.uploads import open_uploads
 
@@ -138,24 +141,40 @@ def _server(path: Path, _: int | None) -> Content:
 
 def _heads(path: Path, client: int | None) -> Content:
     with open_heads(path) as heads:
-        own, local, losses = heads.chosen, heads.chosen_local, heads.losses
-        numbers = {candidate: i for i, candidate in enumerate(heads.candidates)}
-        counts = Counter(LEFT if candidate is None else candidate.family.value for candidate in own)
-        rows = []
-        for k in chosen(client, len(own)):
-            candidate = own[k]
-            loss = None if candidate is None else float(losses[k, numbers[candidate]])
-            rows.append({"client": k, **_choice(candidate, local[k]), "leave-one-out": loss})
-        families = dict(counts.most_common())
-        return {"candidates": len(heads.candidates), "families": families, "clients": rows}
+        local, paper = heads.chosen(LOCAL), heads.chosen(EQUATION_14)
+        prior, objective = heads.prior(PERSONALIZED), heads.objective
+        rows = [
+            {
+                "client": k,
+                "made-of": _made_of(heads, k) or LEFT,
+                "prior": None if local[k] is None else float(prior[k]),
+                "leave-one-out": _least(heads, objective[k], k),
+                "local-beta": None if (one := local[k]) is None else one.beta,
+                "alpha": None if (one := paper[k]) is None else one.alpha,
+            }
+            for k in chosen(client, len(local))
+        ]
+        counts = families(heads.stack[heads.stayed])
+        left = int((~heads.stayed).sum())
+        return {
+            "candidates": len(heads.candidates),
+            "families": counts | ({LEFT: left} if left else {}),
+            "clients": rows,
+        }
 
 
-def _choice(candidate: Candidate | None, local: Candidate | None) -> dict[str, object]:
-    return {
-        "family": LEFT if candidate is None else candidate.family.value,
-        **{name: None if candidate is None else getattr(candidate, name) for name in PARAMETERS},
-        "local-beta": None if local is None else local.beta,
-    }
+def _made_of(heads: Heads, client: int) -> str:
+    """The families of a personalized head with their weights, the largest first."""
+    weights = zip(FAMILIES, heads.stack[client].tolist(), strict=True)
+    used = sorted(((w, f.value) for f, w in weights if w > 0), reverse=True)
+    return ", ".join(f"{family} {weight:.2f}" for weight, family in used)
+
+
+def _least(heads: Heads, objective: Float[np.ndarray, " candidates"], client: int) -> float | None:
+    """The least objective of a head that is in the personalized one, nats a sample unknown."""
+    numbers = [n for n in heads.member[client].tolist() if n != NO_CHOICE]
+    values = objective[numbers]
+    return float(values.min()) if len(values) and not np.isnan(values).all() else None
 
 
 def chosen(client: int | None, clients: int) -> Iterable[int]:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -12,15 +11,16 @@ from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.json import load_report
 from pfl.artifacts.project import Project
 from pfl.artifacts.provenance import Origins
-from pfl.cli.verification.normal_equations import FLOAT32, allowed, backward_error
+from pfl.cli.verification.normal_equations import FLOAT32, sum_error
 from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
 from pfl.evaluation.heads import head_accuracies
-from pfl.evaluation.report import clients_told, heads_csv, heads_metrics
+from pfl.evaluation.metrics import PERSONALIZED
+from pfl.evaluation.report import clients_told, families, heads_csv, heads_metrics
 from pfl.fedhip.closed_form import Knowledge
-from pfl.fedhip.heads import Heads, open_heads
+from pfl.fedhip.heads import WEIGHTED, Heads, open_heads
 from pfl.fedhip.members import read_members, read_upload
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.server import read_server
@@ -53,18 +53,18 @@ def origins(project: Project) -> str:
                 f"heads.h5 has the shape {heads.shape}, but clients.h5 and server.h5 {expected}: "
                 "run `dvc repro personalize`."
             )
-        families = Counter(c.family.value for c in heads.chosen if c is not None)
-        if [candidate is not None for candidate in heads.chosen] != member.tolist():
+        made_of = families(heads.stack[heads.stayed])
+        if heads.stayed.tolist() != member.tolist():
             raise InputError(
                 "heads.h5 has heads of others than the members of members.h5: run `dvc repro "
                 "personalize`."
             )
-    counts = ", ".join(f"{count} {name}" for name, count in families.most_common())
-    return f"{member.sum()} clients: {counts}"
+    counts = ", ".join(f"{count} {name}" for name, count in made_of.items())
+    return f"{member.sum()} clients, whose heads have parts of: {counts}"
 
 
 def equations(project: Project) -> str:
-    """Every L_k and P_k solves its normal equations."""
+    """Every head solves its normal equations, or is the sum of heads that do."""
     _, knowledge = read_server(project.artifact("server"))
     worst = 0.0
     with (
@@ -90,16 +90,17 @@ def _errors(
 ) -> dict[str, tuple[float, float]]:
     """Backward error of a client's heads, and what is allowed, which takes longer to tell."""
     client, own = sent
-    stored = {
-        "local": (heads.chosen_local[client], heads.local(client, client + 1)[0]),
-        "personalized": (heads.chosen[client], heads.personalized(client, client + 1)[0]),
-    }
+    if not heads.stayed[client]:
+        return {}
     errors = {}
-    for name, (candidate, head) in stored.items():
-        if candidate is not None:  # as of a client that left
-            equations = candidate.family.definition.normal_equations(candidate, own, server)
-            error = backward_error(equations, head.astype(np.float64))
-            errors[name] = error, FLOAT32 if error <= FLOAT32 else allowed(equations)
+    for kind in WEIGHTED:
+        stored = heads.of(kind, server.head, client, client + 1)
+        weight, bias = (array[0].astype(np.float64) for array in (stored.weight, stored.bias))
+        if kind == PERSONALIZED:
+            parts = [(one, factor) for one, factor in heads.made_of(client).values()]
+        else:
+            parts = [(one, 1.0) for one in heads.chosen(kind)[client : client + 1] if one]
+        errors[kind] = sum_error(parts, own, server, weight, bias)
     return errors
 
 
@@ -114,7 +115,7 @@ def accuracies(project: Project) -> str:
     ):
         index = read_index(project.artifact("index"))
         clients = read_clients(project.artifact("clients"))
-        recomputed = head_accuracies(index, clients, features, knowledge.head, heads, cores())
+        recomputed = head_accuracies(index, clients, features, knowledge, heads, cores())
         facts, expected = clients_told(heads, clients), heads_csv(recomputed, heads, clients)
     _check_table(project.report / "per_client.csv", expected)
     path = project.report / "metrics.json"

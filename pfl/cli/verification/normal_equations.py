@@ -4,11 +4,16 @@ Every head W of this project solves C W = R with C symmetric positive definite; 
 in :mod:`pfl.fedhip.families` has C and R.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
+from pfl.fedhip.closed_form import Knowledge
 from pfl.fedhip.families.family import NormalEquations
-from pfl.ridge.linalg import spectrum
+from pfl.fedhip.families.table import Candidate
+from pfl.fedhip.moments import Moments
+from pfl.ridge.linalg import definite, spectrum
 
 FLOAT32 = 2.0**-23  # backward error allowed of a head stored in float32; see `backward_error`
 ROUNDING = 2.0**-47  # 32 ε: what a head is off, relatively, for each unit of the condition number
@@ -37,6 +42,50 @@ def backward_error(equations: NormalEquations, head: Float[np.ndarray, "m d"]) -
         size = size + np.linalg.norm(start, axis=0)
     scale = np.linalg.norm(matrix) * size + np.linalg.norm(right, axis=0)
     return float(np.max(np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)))
+
+
+def sum_error(
+    parts: Sequence[tuple[Candidate, float]],
+    own: Moments,
+    server: Knowledge,
+    weight: Float[np.ndarray, "m d"],
+    bias: Float[np.ndarray, " d"],
+) -> tuple[float, float]:
+    """What is wrong with a sum of heads, and what is allowed: of one head its backward error.
+
+    Of several, each is solved for again from sums alone and the sum compared: the largest error of
+    a class's weights, relative to the sizes Σ_j |f_j| ‖w_jc‖ that are added up. The bias, where
+    there is one, follows from the weights and is compared likewise.
+    """
+    solved, size, limit, expected = np.zeros_like(weight), np.zeros(weight.shape[1]), FLOAT32, 0.0
+    bias_size = np.zeros(weight.shape[1])
+    for one, factor in parts:
+        family = one.family.definition
+        equations = family.normal_equations(one, own, server)
+        if len(parts) == 1 and factor == 1.0:
+            error = backward_error(equations, weight)
+            limit = FLOAT32 if error <= FLOAT32 else allowed(equations)
+            head = weight
+        else:
+            head = definite(equations.matrix, lambda _: _UNSOLVABLE).solve(equations.right)
+            error, limit = 0.0, max(limit, allowed(equations))
+        solved += factor * head
+        start = 0.0 if equations.start is None else np.linalg.norm(equations.start, axis=0)
+        size += abs(factor) * (np.linalg.norm(head, axis=0) + start)
+        if family.bias is not None:
+            part = factor * family.bias(one, head, own, server)
+            expected, bias_size = expected + part, bias_size + np.abs(part)
+            bias_size += abs(factor) * np.abs(server.scatter.center) @ np.abs(head)
+    if len(parts) > 1 or parts[0][1] != 1.0:
+        error = _relative(np.linalg.norm(solved - weight, axis=0), size)
+    return max(error, _relative(np.abs(expected - bias), bias_size)), limit
+
+
+_UNSOLVABLE = "The normal equations of a head cannot be solved: run `dvc repro personalize`."
+
+
+def _relative(errors: Float[np.ndarray, " d"], sizes: Float[np.ndarray, " d"]) -> float:
+    return float(np.max(np.divide(errors, sizes, out=np.zeros_like(errors), where=sizes > 0)))
 
 
 def allowed(equations: NormalEquations) -> float:
