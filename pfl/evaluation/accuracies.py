@@ -7,8 +7,11 @@
 ``local-test``, ``global-test`` and ``validation`` have the ``mean``, ``weighted``, ``std`` and
 ``worst-decile`` over clients of :func:`pfl.evaluation.metrics.summarize`; ``new-test`` has the
 ensemble's accuracy in their place, by each way to form it (``vote`` and so on); ``external-test``
-has both side by side. A test that was not made is null, and so is a number that is not known. All
-are of the models after the last round, never of the best.
+has both side by side. Where probabilities were told, as in ``local-test``, there are ``nll`` and
+``ece`` of :mod:`pfl.evaluation.reliability` too, means over clients, and ``worst-nll`` and
+``worst-ece``, means over the tenth of the clients with the largest. A test that was not made is
+null, and so is a number that is not known. All are of the models after the last round, never of the
+best.
 """
 
 import math
@@ -20,7 +23,19 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pfl.artifacts.csv import DIGITS, csv_text
-from pfl.evaluation.metrics import RUN, TESTS, UPLOAD_BYTES, VALIDATION, summarize
+from pfl.evaluation.metrics import (
+    ECE,
+    NLL,
+    RUN,
+    TESTS,
+    UPLOAD_BYTES,
+    VALIDATION,
+    WORST_ECE,
+    WORST_NLL,
+    summarize,
+    summarize_losses,
+)
+from pfl.evaluation.reliability import Reliability
 
 
 @dataclass(frozen=True)
@@ -32,19 +47,38 @@ class Accuracies:
             the ensemble alone is tested.
         samples: how many samples each client's model was tested on; None where it is not known.
         ensemble: of all models together, by the way to form the ensemble.
+        reliability: of the probabilities of each client's model on the same samples; None where
+            there are none, or nobody asked.
     """
 
     clients: Float[np.ndarray, " clients"] = field(default_factory=lambda: np.empty(0))
     samples: Int[np.ndarray, " clients"] | None = None
     ensemble: Mapping[str, float] = field(default_factory=dict)
+    reliability: Reliability | None = None
+
+    @property
+    def nll(self) -> Float[np.ndarray, " clients"] | None:
+        """Mean negative log-likelihood of each client's model, in nats."""
+        return None if self.reliability is None else self.reliability.nll
+
+    @property
+    def ece(self) -> Float[np.ndarray, " clients"] | None:
+        """Expected calibration error of each client's model."""
+        return None if self.reliability is None else self.reliability.ece
 
     def summary(self) -> dict[str, float | None]:
         """Few numbers for all clients together, rounded, None where unknown."""
         of_clients = summarize(self.clients, self.samples) if len(self.clients) else {}
         return {
             name: None if math.isnan(value) else round(value, DIGITS)
-            for name, value in {**of_clients, **self.ensemble}.items()
+            for name, value in {**of_clients, **self.ensemble, **self._of_probabilities()}.items()
         }
+
+    def _of_probabilities(self) -> dict[str, float]:
+        if self.reliability is None:
+            return {}
+        nll, ece = (summarize_losses(of) for of in (self.reliability.nll, self.reliability.ece))
+        return {NLL: nll[0], WORST_NLL: nll[1], ECE: ece[0], WORST_ECE: ece[1]}
 
 
 @dataclass(frozen=True)
@@ -112,15 +146,24 @@ def clients_csv(
     """``per_client.csv``: one line a client, facts first, then the accuracy of its models.
 
     A column of accuracy is called after its test, and ``<test>:<method>`` in a table of several
-    methods. An empty cell is an accuracy that is not known or a fact that there is not.
-    ``facts`` are columns by name, among them the clients' numbers.
+    methods. After them come ``nll`` and ``ece`` of the local test, named in the same way. An empty
+    cell is a number that is not known or a fact that there is not. ``facts`` are columns by name,
+    among them the clients' numbers.
     """
     columns = dict(facts)
+
+    def add(heading: str, method: str, values: Float[np.ndarray, " clients"]) -> None:
+        columns[heading if len(methods) == 1 else f"{heading}:{method}"] = values.tolist()
+
     for test in TESTS:
         heading = f"{VALIDATION}-accuracy" if test == VALIDATION else test  # beside its samples
         for method, accuracies in methods.items():
             made = accuracies.tests[test]
             if made is not None and len(made.clients):
-                name = heading if len(methods) == 1 else f"{heading}:{method}"
-                columns[name] = made.clients.tolist()
+                add(heading, method, made.clients)
+    for heading in (NLL, ECE):
+        for method, accuracies in methods.items():
+            values = accuracies.local.nll if heading == NLL else accuracies.local.ece
+            if values is not None:
+                add(heading, method, values)
     return csv_text(list(columns), zip(*columns.values(), strict=True))

@@ -24,6 +24,8 @@ TESTS = (
 )  # fmt: skip
 
 MEAN, WEIGHTED, STD, WORST_DECILE = "mean", "weighted", "std", "worst-decile"
+# Of probabilities, see pfl/evaluation/reliability.py; the worst are those of the worst decile.
+NLL, ECE, WORST_NLL, WORST_ECE = "nll", "ece", "worst-nll", "worst-ece"
 # Ways to form an ensemble. The first is what tables show: of models the mean of probabilities, of
 # linear heads, which have none, that of scores.
 MEAN_PROBABILITY, MEAN_SCORE = "mean-probability", "mean-score"
@@ -86,6 +88,17 @@ def summarize(
         STD: float(known.std()),
         WORST_DECILE: worst_decile(known),
     }
+
+
+def summarize_losses(values: Float[np.ndarray, " clients"]) -> tuple[float, float]:
+    """Mean over clients of what is better the smaller it is, and over the worst tenth of them.
+
+    These are the ⌈n/10⌉ largest of n values. NaN are left out; both are NaN where nothing is left.
+    """
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return math.nan, math.nan
+    return float(known.mean()), -worst_decile(-known)
 
 
 def worst_decile(values: Float[np.ndarray, " clients"]) -> float:

@@ -10,8 +10,10 @@ import pytest
 from pfl.artifacts.json import json_text
 from pfl.evaluation.accuracies import Accuracies, ClientAccuracies, clients_csv, metrics
 from pfl.evaluation.metrics import TESTS
+from pfl.evaluation.reliability import Reliability, log_probabilities, reliability
 
 OVER_CLIENTS = {"mean", "weighted", "std", "worst-decile"}
+PROBABILITIES = {"nll", "worst-nll", "ece", "worst-ece"}
 
 
 def of(*values, ensemble=()):
@@ -66,3 +68,41 @@ def test_a_line_a_client_and_a_column_a_test(methods, columns):
     assert list(rows[0]) == ["client", "train", *columns]
     assert [row["train"] for row in rows] == ["7", "8", "9"]
     assert [row[columns[0]] for row in rows] == ["0.500000", "", "1.000000"]
+
+
+def told(clients=3, seed=0):
+    """A local test with probabilities; the last client has no samples."""
+    rng = np.random.default_rng(seed)
+    scores, label = rng.normal(size=(50, 4)), rng.integers(0, 4, 50)
+    sums = reliability(log_probabilities(scores), label, rng.integers(0, clients - 1, 50), clients)
+    values = np.divide(
+        sums.hits.sum(1), sums.samples, where=sums.samples > 0, out=np.full(3, np.nan)
+    )
+    return ClientAccuracies(Accuracies(values, sums.samples, reliability=sums))
+
+
+def test_probabilities_are_told_where_there_are_some_and_nowhere_else():
+    numbers = metrics({"a": (told(), 0), "b": (full(), 0)}, {})
+    assert set(numbers["a"]["local-test"]) == OVER_CLIENTS | PROBABILITIES
+    assert set(numbers["b"]["local-test"]) == OVER_CLIENTS
+    sums = told().local.reliability
+    assert numbers["a"]["local-test"]["nll"] == round(np.nanmean(sums.nll), 6)
+    assert numbers["a"]["local-test"]["worst-ece"] == round(np.nanmax(sums.ece), 6)
+    assert json.loads(json_text(numbers)) == numbers
+    header = clients_csv({}, {"a": told(), "b": full()}).splitlines()[0].split(",")
+    assert [name for name in header if name[:3] in PROBABILITIES] == ["nll:a", "ece:a"]
+
+
+def test_a_table_read_again_has_each_client_s_probabilities():
+    of_clients = told()
+    text = clients_csv({"client": range(3)}, {"a": of_clients})
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert list(rows[0]) == ["client", "local-test", "nll", "ece"]
+    for name, values in (("nll", of_clients.local.nll), ("ece", of_clients.local.ece)):
+        read = [float(row[name] or "nan") for row in rows]
+        np.testing.assert_allclose(read, values, atol=5e-7)
+
+
+def test_nobody_s_probabilities_are_unknown():
+    nobody = Accuracies(np.array([np.nan]), np.array([0]), reliability=Reliability.zero(1))
+    assert nobody.summary() == dict.fromkeys(OVER_CLIENTS | PROBABILITIES)

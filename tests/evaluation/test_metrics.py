@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.evaluation.metrics import accuracy, summarize, worst_decile
+from pfl.evaluation.metrics import accuracy, summarize, summarize_losses, worst_decile
 
 HITS = st.lists(
     st.integers(0, 50).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
@@ -68,3 +68,15 @@ def test_without_numbers_of_samples_only_the_weighted_mean_is_unknown():
     assert math.isnan(told.pop("weighted"))
     assert same.pop("weighted") == 0.75
     assert told == same
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, np.nan, 3.0], (2.0, 3.0)),
+        (np.arange(20.0), (9.5, 18.5)),
+        ([np.nan], (np.nan, np.nan)),
+    ],
+)
+def test_of_losses_the_largest_are_the_worst(values, expected):
+    np.testing.assert_equal(summarize_losses(np.array(values)), expected)
