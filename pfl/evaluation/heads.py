@@ -55,7 +55,7 @@ def head_accuracies(
     check_same_run(features, index, clients.test)
     stayed = heads.stayed
     samples = np.where(stayed, clients.train.sizes, 0)
-    even = log_share_ratio(np.full(shape[2], 1.0 / shape[2]), heads.shares)
+    even = even_ratio(heads.shares)
 
     def own(kind: str) -> Scorer:
         def read(start: int, stop: int) -> HeadGroup:
@@ -64,7 +64,7 @@ def head_accuracies(
         means = averages(read, samples, stayed, shape[1:])
         return partial(score, heads=read, averages=means, voters=stayed, threads=threads)
 
-    shared = (server.head * (heads.temperature * features.step)).astype(np.float32)
+    shared = shared_group(server, heads.temperature, features.step).weight[0]
     scorers = {
         kind: partial(score_shared, head=shared, clients=shape[0]) if kind == GLOBAL else own(kind)
         for kind in HEADS
@@ -88,6 +88,18 @@ def head_accuracies(
     }
 
 
+def even_ratio(shares: Float64[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
+    """Log 1/(d π_c), which stands for the prior on samples that are not the client's."""
+    return log_share_ratio(np.full(len(shares), 1.0 / len(shares)), shares)
+
+
+def shared_group(server: Knowledge, temperature: float, step: float) -> HeadGroup:
+    """G, without a prior, as it scores features in units of ``step``."""
+    weight = (server.head * (temperature * step)).astype(np.float32)[None]
+    nothing = np.zeros((1, weight.shape[2]), np.float32)
+    return HeadGroup(weight, nothing, nothing)
+
+
 def head_group(stored: StoredHeads, step: float, even: Float64[np.ndarray, " d"]) -> HeadGroup:
     """Heads as they score features in units of ``step``; ``even`` is log 1/(d π_c)."""
     weight = stored.weight * (stored.scale * step).astype(np.float32)[:, None, None]
@@ -105,10 +117,7 @@ def _accuracies(
     sizes: tuple[int, int],
 ) -> ClientAccuracies:
     """What hits say of one kind of head; ``sizes`` are those of the common and external samples."""
-    known = hits.reliability
-    own = Accuracies(
-        accuracy(hits.own, tested), tested, nll=_of(known.nll, stayed), ece=_of(known.ece, stayed)
-    )
+    own = Accuracies(accuracy(hits.own, tested), tested, reliability=hits.reliability)
     everybody = _on_all(hits, sizes[0], stayed)
     made = ClientAccuracies.of(
         own, everybody, None if external is None else _on_all(external, sizes[1], stayed)
@@ -117,12 +126,6 @@ def _accuracies(
         return made
     personal = accuracy(hits.pooled_own_prior, np.where(stayed, sizes[0], 0))
     return replace(made, everybody_own_prior=replace(everybody, clients=personal, ensemble={}))
-
-
-def _of(
-    values: Float64[np.ndarray, " clients"], stayed: Bool[np.ndarray, " clients"]
-) -> Float64[np.ndarray, " clients"]:
-    return np.where(stayed, values, np.nan)
 
 
 def _hits(scorers: Mapping[str, Scorer], blocks: Iterator[_Block], clients: int) -> dict[str, Hits]:

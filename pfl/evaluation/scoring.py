@@ -75,8 +75,9 @@ class Hits:
     @staticmethod
     def zero(clients: int) -> "Hits":
         """Hits on no samples."""
-        counts = (np.zeros(n, np.int64) for n in (clients, clients, clients, len(ENSEMBLES)))
-        return Hits(*counts, Reliability.zero(clients))
+        none = np.zeros(clients, np.int64)
+        ensemble = np.zeros(len(ENSEMBLES), np.int64)
+        return Hits(none, none, none, ensemble, Reliability.zero(clients))
 
 
 def score(
@@ -138,6 +139,15 @@ def score_shared(
     pooled, ensemble = (np.full(n, hits, np.int64) for n in (clients, len(ENSEMBLES)))
     own, reliable = _alone(scores, label, owner, clients)
     return Hits(own, pooled, pooled, ensemble, reliable)
+
+
+def score_own(
+    rows: Num[np.ndarray, "n m"], label: Int[np.ndarray, " n"], head: HeadGroup
+) -> tuple[int, Reliability]:
+    """Correct predictions of one client's head on samples of its own, and its reliability."""
+    scores = rows.astype(np.float32, copy=False) @ head.weight[0] + head.own_bias[0]
+    own, reliable = _alone(scores, label, np.zeros(len(label), np.int64), 1)
+    return int(own[0]), reliable
 
 
 def _alone(

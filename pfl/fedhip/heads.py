@@ -128,6 +128,18 @@ class StoredHeads:
     log_ratio: Float[np.ndarray, "k d"]
 
 
+def stored_head(chosen: Chosen, kind: str) -> StoredHeads:
+    """A client's head of one kind as it would be read again."""
+    one = chosen.kept[kind]
+    return StoredHeads(
+        one.head.weight.astype(np.float32)[None],
+        one.head.bias.astype(np.float32)[None],
+        np.array([one.scale]),
+        np.array([one.prior]),
+        chosen.log_ratio[None],
+    )
+
+
 @dataclass(frozen=True)
 class Heads:
     """An open ``heads.h5``; heads are read a range of clients at a time.

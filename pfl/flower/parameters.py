@@ -15,10 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pfl.errors import InputError
-from pfl.fedhip.families.table import Family
-from pfl.fedhip.selection.candidates import PersonalizeSettings
-from pfl.fedhip.selection.criteria import Criterion
-from pfl.runtime.values import Range, checked, number_or_auto
+from pfl.runtime.values import Range, checked
 
 Section = Mapping[str, Any]
 FEDHIP = "fedhip"
@@ -108,21 +105,6 @@ def to_json(values: object) -> str:
 def read_json(text: object) -> dict[str, Any]:
     """Inverse of :func:`to_json`, for sections."""
     return json.loads(str(text))
-
-
-def personalize_settings(section: Section) -> tuple[PersonalizeSettings, Criterion]:
-    """What section ``personalize`` fixes.
-
-    Raises:
-        InputError: a value cannot be used.
-    """
-    try:
-        family, criterion = Family(section["family"]), Criterion(section["criterion"])
-    except (KeyError, ValueError) as error:
-        raise InputError(f"Section personalize of the parameters has no good {error}.") from error
-    alpha = number_or_auto(section.get("alpha"), "personalize.alpha", zero=True)
-    beta, rho = (number_or_auto(section.get(n), f"personalize.{n}") for n in ("beta", "rho"))
-    return PersonalizeSettings(family, alpha, beta, rho), criterion
 
 
 def check_plain_sums(sections: Section) -> None:

@@ -57,8 +57,8 @@ def sum_error(
     a class's weights, relative to the sizes Σ_j |f_j| ‖w_jc‖ that are added up. The bias, where
     there is one, follows from the weights and is compared likewise.
     """
-    solved, size, limit, expected = np.zeros_like(weight), np.zeros(weight.shape[1]), FLOAT32, 0.0
-    bias_size = np.zeros(weight.shape[1])
+    solved, limit, error = np.zeros_like(weight), FLOAT32, 0.0
+    size, expected, bias_size = np.zeros((3, weight.shape[1]))
     for one, factor in parts:
         family = one.family.definition
         equations = family.normal_equations(one, own, server)
@@ -68,7 +68,7 @@ def sum_error(
             head = weight
         else:
             head = definite(equations.matrix, lambda _: _UNSOLVABLE).solve(equations.right)
-            error, limit = 0.0, max(limit, allowed(equations))
+            limit = max(limit, allowed(equations))
         solved += factor * head
         start = 0.0 if equations.start is None else np.linalg.norm(equations.start, axis=0)
         size += abs(factor) * (np.linalg.norm(head, axis=0) + start)

@@ -7,25 +7,28 @@ Phases 1 and 3 of arXiv 2508.04470, computed by the functions that the pipeline'
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from jaxtyping import Float, Int, Int16
+from jaxtyping import Float
 
 from pfl.data.features.fixed_point import dequantize
-from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, LOCAL, PERSONALIZED
-from pfl.evaluation.scoring import score_shared
+from pfl.evaluation.heads import even_ratio, head_group, shared_group
+from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, HEADS, PERSONALIZED
+from pfl.evaluation.reliability import Reliability
+from pfl.evaluation.scoring import HeadGroup, score_own
 from pfl.fedhip.closed_form import received
-from pfl.fedhip.heads import create_heads
+from pfl.fedhip.heads import create_heads, stored_head
 from pfl.fedhip.moments import Moments, moments
-from pfl.fedhip.selection.choice import Alternatives, Chosen, choose, prepare_choice
+from pfl.fedhip.selection.candidates import personalize_settings
+from pfl.fedhip.selection.choice import KEPT, Alternatives, Chosen, choose, prepare_choice
 from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello, hello_record
 from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
-from pfl.flower.parameters import personalize_settings, read_json, to_json
+from pfl.flower.parameters import read_json, to_json
 
 # Names of the records in messages.
 SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
@@ -85,32 +88,39 @@ def make_heads(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     chosen = choose(alternatives, dequantize(rows, features.step), labels)
     if site.out is not None:
         _keep(site, site.out / "heads.h5", alternatives, chosen, content)
-    counts: dict[str, int] = {
+    told: dict[str, int | float | list[int] | list[float]] = {
         "train": len(labels),
         "test": int(site.held.test.sizes[site.client]),
-        "choice": chosen.choice,
-        "local-choice": chosen.local_choice,
         EXTERNAL_TEST: len(site.held.external),
+        **{f"choice:{kind}": number for kind, number in chosen.choice.items()},
+        "member": chosen.member.tolist(),
+        "stack": chosen.stack.tolist(),
+        "prior": chosen.kept[PERSONALIZED].prior,
     }
-    # As the pipeline stores them: what is tested is what is kept.
-    kept = {LOCAL: chosen.local, PERSONALIZED: chosen.personalized}
-    heads = {name: head.astype(np.float32) for name, head in kept.items()}
-    heads = {GLOBAL: alternatives.server.head, **heads}
-    counts |= _hits(heads, *site.samples(features, site.held.test))
-    outside = _hits(heads, *site.external(features))
-    counts |= {f"{EXTERNAL_TEST}:{name}": hits for name, hits in outside.items()}
-    return RecordDict({METRICS: MetricRecord(dict(counts))})
+    own, outside = site.samples(features, site.held.test), site.external(features)
+    for name, head in _groups(alternatives, chosen, features.step).items():
+        hits, reliable = score_own(*own, head)
+        told |= {f"{name}:{part}": value for part, value in _sums(hits, reliable).items()}
+        told[f"{EXTERNAL_TEST}:{name}"] = score_own(*outside, replace(head, own_bias=head.bias))[0]
+    return RecordDict({METRICS: MetricRecord(told)})
 
 
-def _hits(
-    heads: Mapping[str, Float[np.ndarray, "m d"]],
-    rows: Int16[np.ndarray, "n m"],
-    labels: Int[np.ndarray, " n"],
-) -> dict[str, int]:
-    """Correct predictions of each head on these samples."""
-    owner = np.zeros(len(labels), np.int64)
+def _groups(alternatives: Alternatives, chosen: Chosen, step: float) -> dict[str, HeadGroup]:
+    """The client's heads as the pipeline stores them: what is tested is what is kept."""
+    even = even_ratio(alternatives.shares)
+    own = {kind: head_group(stored_head(chosen, kind), step, even) for kind in KEPT}
+    shared = shared_group(alternatives.server, alternatives.temperature, step)
+    return {name: shared if name == GLOBAL else own[name] for name in HEADS}
+
+
+def _sums(hits: int, reliable: Reliability) -> dict[str, int | float | list[int] | list[float]]:
+    """Correct predictions, and the sums of one client that the report's probabilities need."""
     return {
-        name: int(score_shared(rows, labels, owner, head, 1).own[0]) for name, head in heads.items()
+        "hits": hits,
+        "loss": float(reliable.loss[0]),
+        "bins": reliable.count[0].tolist(),
+        "confidence": reliable.confidence[0].tolist(),
+        "hits-by-bin": reliable.hits[0].tolist(),
     }
 
 
@@ -118,10 +128,9 @@ def _keep(
     site: Site, path: Path, alternatives: Alternatives, chosen: Chosen, content: RecordDict
 ) -> None:
     """Store the client's heads as a ``heads.h5`` of one client, with the names of the classes."""
-    shape = (1, *alternatives.server.head.shape)
     facts = {name: str(value) for name, value in _section(content).items()}
     facts["classes"] = json.dumps(site.index.classes)
-    with create_heads(path, shape, alternatives.candidates, facts) as heads:
+    with create_heads(path, 1, alternatives, facts) as heads:
         heads.add(0, chosen)
 
 
@@ -154,5 +163,5 @@ def _alternatives(answer: _Received, features: int, classes: int, step: float) -
     total = moments_of(content.array_records[SUMS], Moments.zero(features, classes, step))
     head = arrays_of(content.array_records[HEAD])[HEAD]
     beta = float(str(content.config_records[SETTINGS]["beta"]))
-    settings, criterion = personalize_settings(_section(content))
-    return prepare_choice(total, received(total, head, beta), settings, criterion)
+    settings = personalize_settings(_section(content))
+    return prepare_choice(received(total, head, beta), settings)

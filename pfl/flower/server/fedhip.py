@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 
 from pfl.errors import InputError
 from pfl.fedhip.membership import solve_sums
+from pfl.fedhip.selection.candidates import personalize_settings
 from pfl.fedhip.server import write_server
 from pfl.flower.client.fedhip import SENT, ServerAnswer, answer_record, zero_of
 from pfl.flower.messages.hello import Hello
@@ -20,12 +21,11 @@ from pfl.flower.parameters import (
     Section,
     check_plain_sums,
     left_out_clients,
-    personalize_settings,
 )
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
 from pfl.flower.server.greeting import first_of, greet
 from pfl.flower.server.ledger import Ledger, keep_classes, kept_classes, open_ledger
-from pfl.flower.server.report import Counts, parse_counts, write_report
+from pfl.flower.server.report import Told, parse_told, write_report
 from pfl.flower.server.secure import secure_total
 from pfl.runtime.values import number_or_auto, whole_or_auto
 
@@ -121,9 +121,9 @@ def _collect(net: Exchange, ledger: Ledger, hellos: Mapping[int, Hello]) -> None
 
 def _personalize(
     net: Exchange, answer: ServerAnswer, hellos: Mapping[int, Hello], ledger: Ledger
-) -> dict[int, Counts]:
+) -> dict[int, Told]:
     """Send the answer to all members that are there; what each client's heads achieve."""
     record = answer_record(answer)
     members = {n: record for n, hello in hellos.items() if hello.client in ledger.members}
-    answers = net.ask(members, HEADS, parse_counts)
+    answers = net.ask(members, HEADS, parse_told)
     return {net.names[node]: counts for node, counts in answers}
