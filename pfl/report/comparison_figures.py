@@ -21,7 +21,8 @@ PANELS = {
 }
 # By method and seed, a number after some of the rounds.
 Runs = Mapping[str, Sequence[Mapping[int, float]]]
-LEVELS, MARKERS = (":", "-.", (0, (5, 2))), "so*"  # local, global, personalized
+# Of FedHiP's heads, in the order of reports.
+LEVELS, MARKERS = (":", "-.", (0, (3, 1, 1, 1)), "--", (0, (5, 2))), "soD^*"
 
 
 def draw_comparison(path: Path, table: Sequence[Compared]) -> None:
