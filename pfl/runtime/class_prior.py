@@ -31,7 +31,7 @@ def shares(count: Num[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
 def log_prior_ratio(
     own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, " d"], smoothing: float
 ) -> Float[np.ndarray, "*k d"]:
-    """log p_k(c)/π_c from a client's class counts and everybody's shares π.
+    """Log p_k(c)/π_c from a client's class counts and everybody's shares π.
 
     ``smoothing`` is ε > 0, in samples per class. Several rows of counts are taken at once.
     """
