@@ -25,7 +25,7 @@ WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 COUNTS = (1, 2, 3, 5, 10, 20, 50)
 LADDERS: dict[str, Sequence[float]] = {
     "learning-rate": RATES,
-    "hidden": (64, 256, 1024),
+    "hidden": (16, 64, 256, 1024),
     f"{OWN}learning-rate": RATES,
     f"{OWN}epochs": COUNTS,
     f"{OWN}head-epochs": COUNTS,
