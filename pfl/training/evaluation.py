@@ -13,6 +13,9 @@ The paper does not say how the ensemble is formed. The mean of the models' proba
 (ties to the lower class number), and one model with the average of the weights, by |D_i|, are
 reported too.
 Clients without training samples have no model of their own and are left out.
+
+Where a method's personal models are for samples like the client's own (``for_own_samples``), new,
+global and external test are of the merged models, without what makes them personal.
 """
 
 from collections.abc import Iterator
@@ -89,14 +92,16 @@ def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Client
         Accuracies(values, np.full(len(values), len(tally.label)), tally.score(logits))
         for values, tally, logits in zip(common, tallies, averaged, strict=True)
     ]
-    alone, external = _own_tests(problem, *own), on_all[1] if len(on_all) > 1 else None
+    own_only = problem.algorithm.for_own_samples
+    alone = score_clients(problem, federation, run) if own_only else _own_tests(problem, *own)
+    external = on_all[1] if len(on_all) > 1 else None
     return ClientAccuracies.of(alone.local, on_all[0], external, alone.validation)
 
 
 def _users(problem: Problem, federation: Federation) -> list[list[int]]:
-    """The clients that use each model: all of them the same one, or everybody an own one."""
-    able = able_clients(problem)
-    personal = problem.algorithm.personalize is not None
+    """The clients that use each model on all samples: the same one, or everybody an own one."""
+    able, algorithm = able_clients(problem), problem.algorithm
+    personal = algorithm.personalize is not None and not algorithm.for_own_samples
     if personal or any(member.private for member in federation.members):
         return [[client] for client in able]
     return [able]
@@ -145,6 +150,12 @@ def model_in_use(problem: LocalProblem, place: ClientRound) -> nn.Module:
     return model
 
 
+def model_for_all(problem: LocalProblem, place: ClientRound) -> nn.Module:
+    """The model that a client has for others' samples after the round."""
+    own_only = problem.algorithm.for_own_samples
+    return place.model(problem) if own_only else model_in_use(problem, place)
+
+
 @dataclass(frozen=True)
 class OwnTestRequest:
     """A test of a client's model on its own test and validation samples."""
@@ -183,7 +194,7 @@ class FullTestRequest:
 
     def perform(self, problem: LocalProblem) -> ModelTest:
         """Class scores, and accuracy on the users' own samples."""
-        model, tests = model_in_use(problem, self.place), problem.tests
+        model, tests = model_for_all(problem, self.place), problem.tests
         logits = _logits(problem, model)
         hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
         own = [_share(hits[tests.own[user].numpy()]) for user in self.users]

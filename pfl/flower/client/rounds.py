@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from flwr.app import MetricRecord, RecordDict
 from jaxtyping import UInt8
@@ -35,16 +36,24 @@ from pfl.training.rounds import ClientRound, Member, TrainRequest, model_state
 
 SHARED, SENT, TOLD, METRICS = "shared", "sent", "told", "metrics"
 PRIVATE, MEMORY = "private", "memory"
+CLASS_COUNT = "class-count"
 
 
 def greet(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
-    """Number, kind of images, and sums over the pixels that are trained with."""
-    data = _data(site, _trained(content)).clients[site.client]  # not yet normalized as all others'
+    """Number, kind of images, and sums over the pixels that are trained with.
+
+    Class counts, by the numbers of this site's classes, if the method asks for them.
+    """
+    method = _trained(content)
+    known = _data(site, method)
+    data = known.clients[site.client]  # not yet normalized as all others'
+    own = replace(known, clients={site.client: data})  # a simulation's folder has all clients
     sums = pixel_sums(data.samples())
     facts = {
         "train": len(data),
         "channels": data.stored.shape[3],
         "pixels": [sums.count, sums.first.tolist(), sums.second.tolist()],
+        CLASS_COUNT: own.class_count.tolist() if method.counted else [],
     }
     recipe = {"side": data.stored.shape[1]}
     return hello_record(Hello(site.client, recipe, site.index.classes, facts))
@@ -103,7 +112,8 @@ def _problem(site: Site, content: RecordDict) -> LocalProblem:
     side = data.tests.pooled.stored.shape[1]
     network = trained.make_network(channels, side, data.classes)
     known = FederatedData(own, data.tests.each(normalized), data.classes)
-    return local_problem(trained.training, network, trained.make_algorithm, known)
+    count = np.array(common[CLASS_COUNT], np.int64)
+    return local_problem(trained.training, network, trained.make_algorithm, known, count)
 
 
 def _normalized(data: ClientData, channels: int, view: PixelView) -> ClientData:

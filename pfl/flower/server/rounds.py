@@ -12,18 +12,21 @@ from itertools import groupby
 from math import nan
 from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
+from jaxtyping import Int64
 
 from pfl.artifacts.files import write_text
 from pfl.artifacts.json import json_text
 from pfl.data.tensors.pixels import PixelSums, normalization
 from pfl.errors import InputError
 from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
-from pfl.flower.client.rounds import METRICS, SENT, SHARED, TOLD
+from pfl.flower.client.rounds import CLASS_COUNT, METRICS, SENT, SHARED, TOLD
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import IMAGES, OWN, ROUND
+from pfl.flower.messages.moments import ADVICE
 from pfl.flower.messages.tensors import check_tensors, tensor_record, tensors_of
 from pfl.flower.parameters import RunSettings, Section, to_json
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
@@ -59,7 +62,8 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
     greeting = RecordDict({TOLD: ConfigRecord({"trained": to_json(asdict(method))})})
     hellos = greet(net, dict.fromkeys(nodes, greeting), IMAGES, settings.fingerprint)
-    common = _common(hellos)
+    count = _class_count(hellos, net.classes) if method.counted else np.zeros(0, np.int64)
+    common = _common(hellos) | {CLASS_COUNT: count.tolist()}
     problem = _problem(method, hellos, common, len(net.classes))
     away = _Away(net, {h.client: node for node, h in hellos.items()}, problem, method, common)
     federation, history, accuracies = _play(problem, away)
@@ -79,6 +83,26 @@ def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
         parts.append(PixelSums(count, *wide))
     mean, std = normalization(parts)
     return {"channels": channels, "mean": mean.tolist(), "std": std.tolist()}
+
+
+def _class_count(hellos: Mapping[int, Hello], classes: Sequence[str]) -> Int64[np.ndarray, " d"]:
+    """Everybody's training samples of each of the run's classes.
+
+    Raises:
+        InputError: a client's counts are not those of so many samples.
+    """
+    total = np.zeros(len(classes), np.int64)
+    for hello in hellos.values():
+        facts: Mapping[str, Any] = hello.facts
+        count, samples = facts[CLASS_COUNT], facts["train"]
+        whole = all(type(number) is int and number >= 0 for number in count)  # True is none
+        if not whole or len(count) != len(hello.classes) or sum(count) != samples:
+            raise InputError(
+                f"Client {hello.client} counts {count} samples of its {len(hello.classes)} classes "
+                f"and has {samples}. {ADVICE}."
+            )
+        np.add.at(total, [classes.index(name) for name in hello.classes], count)
+    return total
 
 
 def _problem(
