@@ -18,7 +18,9 @@ from pfl.evaluation.alpha_curve import accuracy_curves
 from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
 from pfl.evaluation.heads import head_accuracies
-from pfl.evaluation.metrics import GLOBAL, LOCAL, PERSONALIZED
+from pfl.evaluation.metrics import FEDHIP_PREFIX, GLOBAL, LOCAL, PERSONALIZED
+from pfl.evaluation.reliability.bins import bins_csv, bins_of
+from pfl.evaluation.reliability.figure import draw_reliability
 from pfl.evaluation.report import brief, clients_told, heads_csv, heads_metrics
 from pfl.fedhip.heads import open_heads
 from pfl.fedhip.members import read_upload
@@ -61,6 +63,11 @@ def evaluate(
     baselines = {name: local[name] for name in (GLOBAL, LOCAL)}
     draw_gain(report / "gain.png", local[PERSONALIZED], baselines, tested, PERSONALIZED)
     draw_curves(report / "path.png", curves, chosen, local)
+    told = {f"{FEDHIP_PREFIX}{head}": of.local.reliability for head, of in accuracies.items()}
+    bins = bins_of(told)
+    if bins:
+        write_text(report / "reliability.csv", bins_csv(bins))
+        draw_reliability(report / "reliability.png", bins)
 
 
 def _title(facts: Mapping[str, object]) -> str:
