@@ -42,6 +42,7 @@ CD2 = {
     "average-ramp": 0.1, "average-every": "epoch", "distill": True, "distill-weight": 1.0,
     "detach": False,
 }  # fmt: skip
+OWN = ("local-test", "nll", "ece")
 METHODS = {
     "cd2-pfed": CD2, "fedavg": {}, "ditto": {"attraction": 0.1}, "fedrod": {},
     "fedavg-prior": {"smoothing": 0.1},
@@ -113,7 +114,15 @@ def test_the_rounds_are_the_pipelines(data, tmp_path, method):
     for own, other in zip(
         table(tmp_path / "flower" / "per_client.csv"), table(theirs / "per_client.csv"), strict=True
     ):
-        assert own["local-test"] == other["local-test"]
+        assert [own[name] for name in OWN] == [other[name] for name in OWN]
+    own, other = (
+        json.loads((folder / "metrics.json").read_text())[method]
+        for folder in (tmp_path / "flower", theirs)
+    )
+    assert own["local-test"] == other["local-test"]
+    assert None not in own["local-test"].values()
+    bins = [(folder / "reliability.csv").read_text() for folder in (tmp_path / "flower", theirs)]
+    assert bins[0] == bins[1]
     check_private(grid, theirs / "state.safetensors")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from pfl.data.tensors.pixels import PixelView, load_pixels, pixel_sums, pixel_vi
 from pfl.errors import InputError
 from pfl.flower.client.site import Site, stamp
 from pfl.flower.messages.hello import Hello, hello_record
+from pfl.flower.messages.reliability import sums_of
 from pfl.flower.messages.tensors import tensor_record, tensors_of
 from pfl.flower.parameters import read_json
 from pfl.flower.trained import Trained, from_dict
@@ -71,15 +73,16 @@ def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 
 
 def score_own(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
-    """Accuracy on the client's own samples; after the last round its model is kept."""
+    """The tests on the client's own samples, as sums; after the last round its model is kept."""
     torch.set_num_threads(1)
     problem, place = _problem(site, content), _place(site, content, state)
-    own, validation = OwnTestRequest(place).perform(problem)
+    tested = OwnTestRequest(place).perform(problem)
     if site.out is not None and place.round == problem.training.rounds:
         weights = model_state(model_in_use(problem, place))
         with replacing(site.out / "model.safetensors") as part:
             save_file({name: value.contiguous() for name, value in weights.items()}, part)
-    return RecordDict({METRICS: MetricRecord({"own": own, "validation": validation})})
+    metrics: dict[str, Any] = {"own": tested.accuracy, "validation": tested.validation}
+    return RecordDict({METRICS: MetricRecord(metrics | sums_of(tested.reliability))})
 
 
 def _trained(content: RecordDict) -> Trained:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,12 @@ from pfl.artifacts.json import json_text
 from pfl.data.tensors.pixels import PixelSums, normalization
 from pfl.errors import InputError
 from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
+from pfl.evaluation.reliability.bins import bins_csv, bins_of
 from pfl.flower.client.rounds import CLASS_COUNT, METRICS, SENT, SHARED, TOLD
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import IMAGES, OWN, ROUND
 from pfl.flower.messages.moments import ADVICE
+from pfl.flower.messages.reliability import reliability_of
 from pfl.flower.messages.tensors import check_tensors, tensor_record, tensors_of
 from pfl.flower.parameters import RunSettings, Section, to_json
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
@@ -35,6 +36,7 @@ from pfl.flower.server.traffic import traffic_csv
 from pfl.flower.trained import Trained, trained
 from pfl.training.checkpoint import save_federation
 from pfl.training.evaluation import OwnTestRequest, score_clients
+from pfl.training.own_test import UNTESTED, OwnTest
 from pfl.training.problem import Problem, make_problem
 from pfl.training.report import rounds_csv, sent_bytes
 from pfl.training.rounds import (
@@ -166,16 +168,18 @@ class _Away:
         for _, update in self.net.ask(self._messages(places), ROUND, parse):
             yield update
 
-    def _test(self, places: Sequence[ClientRound]) -> Iterator[tuple[float, float]]:
-        """Each client's accuracy, unknown where it does not answer."""
+    def _test(self, places: Sequence[ClientRound]) -> Iterator[OwnTest]:
+        """What each client's model achieves, unknown where it does not answer."""
 
-        def parse(node: int, content: RecordDict) -> tuple[float, float]:
-            accuracies = content.metric_records[METRICS]
-            return float(str(accuracies["own"])), float(str(accuracies["validation"]))
+        def parse(node: int, content: RecordDict) -> OwnTest:
+            del node  # every way to parse an answer has the same signature
+            sent = content.metric_records[METRICS]
+            accuracy, validation = (float(str(sent[name])) for name in ("own", "validation"))
+            return OwnTest(accuracy, validation, reliability_of(sent))
 
-        accuracy = dict(self.net.ask(self._messages(places), OWN, parse))
+        tested = dict(self.net.ask(self._messages(places), OWN, parse))
         for place in places:
-            yield accuracy.get(self.nodes[place.client], (nan, nan))
+            yield tested.get(self.nodes[place.client], UNTESTED)
 
     def _messages(self, places: Sequence[ClientRound]) -> dict[int, RecordDict]:
         """A message a client; the download is the same for all."""
@@ -221,5 +225,7 @@ def _report(
     write_text(folder / "rounds.csv", rounds_csv(history))
     write_text(folder / "per_client.csv", clients_csv(facts, {settings.method: accuracies}))
     write_text(folder / "metrics.json", json_text(numbers))
+    bins = bins_of({settings.method: accuracies.local.reliability})
+    write_text(folder / "reliability.csv", bins_csv(bins))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})
