@@ -30,6 +30,29 @@ def anchored(anchor, features, labels, rho):
     return np.linalg.lstsq(left, right, rcond=None)[0]
 
 
+def discriminant(everybody, own, classes, ridge, pull):
+    """Means of classes, drawn to everybody's, and the ridged scatter, sample by sample."""
+    (features, labels), (own_features, own_labels) = everybody, own
+    center = sum(features) / len(features)
+    scatter, means = ridge * np.eye(features.shape[1]), []
+    for c in range(classes):
+        rows, mine = features[labels == c], own_features[own_labels == c]
+        mean = sum(rows) / len(rows) if len(rows) else center
+        for row in rows:
+            scatter = scatter + np.outer(row - mean, row - mean)
+        drawn = (sum(mine) + pull * mean) / (len(mine) + pull) if np.isfinite(pull) else mean
+        means.append(drawn)
+    return np.array(means), scatter
+
+
+def log_densities(features, means, scatter):
+    """Of Gaussians, up to what all classes share: minus half the squared distance."""
+    rows = []
+    for x in features:
+        rows.append([-0.5 * (x - mean) @ np.linalg.solve(scatter, x - mean) for mean in means])
+    return np.array(rows).reshape(len(features), len(means))
+
+
 def objective(head, everybody, own, classes, alpha, beta):
     """FedHiP's objective (1) for a client's head, as three sums of squares."""
     (features, labels), (own_features, own_labels) = everybody, own
