@@ -53,6 +53,23 @@ def log_densities(features, means, scatter):
     return np.array(rows).reshape(len(features), len(means))
 
 
+def penalized_entropy(weights, terms, labels, center, penalty):
+    """Cross-entropy of weighted scores, sample by sample, and its penalty; and its gradient.
+
+    The terms are (n, d).
+    """
+    value = float(np.sum(penalty * (weights - center) ** 2))
+    slope = 2 * penalty * (weights - center)
+    for i, label in enumerate(labels):
+        rows = np.array([term[i] for term in terms])
+        scores = weights @ rows
+        top = scores.max()
+        value += top + np.log(np.sum(np.exp(scores - top))) - scores[label]
+        probability = np.exp(scores - top) / np.sum(np.exp(scores - top))
+        slope = slope + rows @ probability - rows[:, label]
+    return value, slope
+
+
 def objective(head, everybody, own, classes, alpha, beta):
     """FedHiP's objective (1) for a client's head, as three sums of squares."""
     (features, labels), (own_features, own_labels) = everybody, own
