@@ -30,6 +30,46 @@ def anchored(anchor, features, labels, rho):
     return np.linalg.lstsq(left, right, rcond=None)[0]
 
 
+def discriminant(everybody, own, classes, ridge, pull):
+    """Means of classes, drawn to everybody's, and the ridged scatter, sample by sample."""
+    (features, labels), (own_features, own_labels) = everybody, own
+    center = sum(features) / len(features)
+    scatter, means = ridge * np.eye(features.shape[1]), []
+    for c in range(classes):
+        rows, mine = features[labels == c], own_features[own_labels == c]
+        mean = sum(rows) / len(rows) if len(rows) else center
+        for row in rows:
+            scatter = scatter + np.outer(row - mean, row - mean)
+        drawn = (sum(mine) + pull * mean) / (len(mine) + pull) if np.isfinite(pull) else mean
+        means.append(drawn)
+    return np.array(means), scatter
+
+
+def log_densities(features, means, scatter):
+    """Of Gaussians, up to what all classes share: minus half the squared distance."""
+    rows = []
+    for x in features:
+        rows.append([-0.5 * (x - mean) @ np.linalg.solve(scatter, x - mean) for mean in means])
+    return np.array(rows).reshape(len(features), len(means))
+
+
+def penalized_entropy(weights, terms, labels, center, penalty):
+    """Cross-entropy of weighted scores, sample by sample, and its penalty; and its gradient.
+
+    The terms are (n, d).
+    """
+    value = float(np.sum(penalty * (weights - center) ** 2))
+    slope = 2 * penalty * (weights - center)
+    for i, label in enumerate(labels):
+        rows = np.array([term[i] for term in terms])
+        scores = weights @ rows
+        top = scores.max()
+        value += top + np.log(np.sum(np.exp(scores - top))) - scores[label]
+        probability = np.exp(scores - top) / np.sum(np.exp(scores - top))
+        slope = slope + rows @ probability - rows[:, label]
+    return value, slope
+
+
 def objective(head, everybody, own, classes, alpha, beta):
     """FedHiP's objective (1) for a client's head, as three sums of squares."""
     (features, labels), (own_features, own_labels) = everybody, own

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pfl.ridge.linalg import least_eigenvalue
+from pfl.ridge.smoother import ROUNDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +46,16 @@ class ClassScatter:
     def variance(self) -> float:
         """The unit of the ridge of W: tr W / m, above 0.
 
-        Where every class has one sample, or all samples of a class are equal, W is 0: the scatter
-        of the means stands in for it, and 1 where all samples are equal.
+        Where every class has one sample, or all samples of a class are equal, W is 0, or what
+        rounding leaves of FᵀF: the scatter of the means stands in for it, and 1 where all samples
+        are equal.
         """
         features = len(self.center)
-        between = self.count @ np.sum(self.deviations**2, axis=1)
-        for total in (float(np.trace(self.within)), float(between)):
-            if total > 0:
+        within = float(np.trace(self.within))
+        between = float(self.count @ np.sum(self.deviations**2, axis=1))
+        rounding = ROUNDED * (within + between + self.samples * float(self.center @ self.center))
+        for total in (within, between):
+            if total > max(rounding, 0.0):
                 return total / features
         return 1.0
 

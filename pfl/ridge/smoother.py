@@ -39,10 +39,13 @@ class Smoother:
     whole: bool
 
     def project(
-        self, targets: Float[np.ndarray, "n d"], moment: Float[np.ndarray, "m d"]
+        self, targets: Float[np.ndarray, "n d"], moment: Float[np.ndarray, "m d"] | None = None
     ) -> Float[np.ndarray, "r d"]:
-        """ZᵀE over all samples, the same for every weight, from E of the rows and FᵀE of all."""
-        return self.basis.T @ targets if self.whole else self.vectors.T @ moment
+        """ZᵀE over all samples, the same for every weight.
+
+        From E of the rows; and where these are not all samples, from FᵀE of all.
+        """
+        return self.basis.T @ targets if moment is None else self.vectors.T @ moment
 
     def residuals(
         self,
@@ -67,11 +70,11 @@ class Smoother:
         return self.squares @ ((self.values[:, None] if self.whole else 1.0) / damped)
 
     def overlap(
-        self, factor: Float[np.ndarray, "n p"], mixed: Float[np.ndarray, "p q"]
+        self, factor: Float[np.ndarray, "n p"], mixed: Float[np.ndarray, "q r"]
     ) -> Float[np.ndarray, "n r"]:
         """Z ∘ (C Z) for C = V Vᵀ, to be handed to :meth:`diagonal_with`.
 
-        ``factor`` and ``mixed`` are I and C (n ≤ m), or V of the rows and VᵀF over all samples.
+        ``factor`` is V of the rows, ``mixed`` is C (n ≤ m), or VᵀF over all samples, (p, r).
         """
         turned = mixed @ self.vectors
         result: np.ndarray = self.basis * (turned if self.whole else factor @ turned)

@@ -1,114 +1,147 @@
-"""Every leave-one-out residual equals that of a head refitted without the sample."""
+"""Every left-out score equals that of a head refitted without the sample."""
+
+import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pfl.fedhip.closed_form import one_hot
+from pfl.fedhip.families import client_problem
 from pfl.fedhip.families.anchored_head import anchored_path
-from pfl.fedhip.families.client_problem import GlobalFit
+from pfl.fedhip.families.client_problem import ClientProblem, GlobalFit
+from pfl.fedhip.families.discriminant import discriminant_path
 from pfl.fedhip.families.equation_14 import path_of_equation_14
-from pfl.fedhip.families.global_head import global_residuals
+from pfl.fedhip.families.global_head import global_path, global_residuals
 from pfl.fedhip.families.local_head import local_path
-from pfl.ridge.linalg import factor, syrk
+from pfl.fedhip.families.table import FAMILIES, Candidate, Family
+from pfl.ridge.linalg import spectrum
 from pfl.ridge.smoother import smoother
 from tests import oracles
+from tests.fedhip.problems import Pool, pool_of, pools
 
 ridges = st.sampled_from([0.05, 1.0, 30.0])
 weights = st.sampled_from([0.0, 0.3, 10.0, 1e3])
+pulls = st.sampled_from([math.inf, 100.0, 2.0, 1e-3])
+shrinkages = st.sampled_from([0.03, 1.0, 30.0])
+LINES = {
+    Family.GLOBAL: Candidate(Family.GLOBAL),
+    Family.FEDHIP: Candidate(Family.FEDHIP, alpha=3.0),
+    Family.ANCHORED: Candidate(Family.ANCHORED, rho=2.0),
+    Family.LOCAL: Candidate(Family.LOCAL, beta=2.0),
+    Family.LDA: Candidate(Family.LDA, shrinkage=0.5, pull=5.0),
+}
 
 
-@st.composite
-def clients(draw):
-    """A client's samples and everybody else's, fewer or more than there are features."""
-    m = draw(st.integers(1, 8))
-    n = draw(st.integers(1, 14))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    others = draw(st.integers(0, 12))
-    features = rng.normal(size=(n + others, m))
-    if draw(st.booleans()):
-        features[n // 2 : n] = features[0]  # equal samples: K is singular
-    return features, np.sort(rng.integers(0, 3, n)), rng.integers(0, 3, others)
-
-
-def without(features, labels, i):
-    """The pooled samples without sample ``i``, and the client's own."""
-    keep = np.arange(len(features)) != i
-    return (features[keep], labels[keep])
-
-
-def refits(case, head):
-    """Residual of each of the client's samples under ``head(everybody, own)`` made without it."""
-    features, mine, others = case
-    labels, n = np.concatenate([mine, others]), len(mine)
-    rows = []
-    for i in range(n):
-        everybody = without(features, labels, i)
-        own = without(features[:n], mine, i)
-        rows.append(np.eye(3)[mine[i]] - features[i] @ head(everybody, own))
+def refits(pool, head):
+    """Scores of each of the client's samples by ``head(pool)`` made without it."""
+    rows = [pool.features[i] @ head(pool.without(i)) for i in range(pool.own)]
     return np.array(rows)
 
 
-def problem(case, beta):
-    """F_k, Y_k, and what the global head says of the samples, E and F_k L⁻ᵀ."""
-    features, mine, others = case
-    own, targets = features[: len(mine)], one_hot(mine, 3)
-    head = oracles.ridge(features, np.concatenate([mine, others]), 3, beta)
-    ridged = factor(syrk(features), beta)
-    whitened = ridged.half_solve(own.T).T
-    strain = np.sum(ridged.solve(own.T) ** 2, axis=0)
-    return own, targets, GlobalFit(targets - own @ head, whitened, strain, 1.0)
+def one(path, value):
+    return path(np.array([value]))[:, 0]
 
 
-def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-9 * (1 + np.abs(expected).max()))
+def close(actual, expected, digits=1e-8):
+    np.testing.assert_allclose(
+        actual, expected, rtol=0, atol=digits * (1 + np.nanmax(np.abs(expected), initial=0.0))
+    )
 
 
-@given(clients(), ridges)
-def test_global(case, beta):
-    _, _, shared = problem(case, beta)
-    expected = refits(case, lambda everybody, _: oracles.ridge(*everybody, 3, beta))
-    close(global_residuals(shared), expected)
+def centered(scores):
+    return scores - scores.mean(axis=1, keepdims=True)
 
 
-@given(clients(), ridges)
-def test_local(case, beta):
-    own, targets, _ = problem(case, beta)
-    expected = refits(case, lambda _, mine: oracles.ridge(*mine, 3, beta))
-    close(local_path(smoother(own), targets)(np.array([beta]))[:, 0], expected)
+@settings(max_examples=60)
+@given(pools(), ridges)
+def test_global(pool, beta):
+    expected = refits(pool, lambda less: oracles.ridge(*less.everybody, 4, beta))
+    close(one(global_path(pool.problem(beta)), 0.0), expected)
 
 
-@given(clients(), ridges, ridges)
-def test_anchored_where_the_sample_leaves_the_global_head_too(case, beta, rho):
-    own, _, shared = problem(case, beta)
-
-    def head(everybody, mine):
-        anchor = oracles.ridge(*everybody, 3, beta)
-        return oracles.anchored(anchor, *mine, rho)
-
-    path = anchored_path(smoother(own), shared)
-    close(path(np.array([rho]))[:, 0], refits(case, head))
+@settings(max_examples=60)
+@given(pools(), ridges)
+def test_local(pool, beta):
+    expected = refits(pool, lambda less: oracles.ridge(*less.mine, 4, beta))
+    close(one(local_path(pool.problem()), beta), expected)
 
 
-@given(clients(), ridges, weights)
-def test_fedhip_where_the_sample_leaves_both_terms(case, beta, alpha):
-    _, _, shared = problem(case, beta)
+@settings(max_examples=60)
+@given(pools(), ridges, ridges)
+def test_anchored_where_the_sample_leaves_the_global_head_too(pool, beta, rho):
+    def head(less):
+        return oracles.anchored(oracles.ridge(*less.everybody, 4, beta), *less.mine, rho)
 
-    def head(everybody, mine):
-        return oracles.weighted_ridge([(*everybody, 1.0), (*mine, alpha)], 3, beta)
-
-    path = path_of_equation_14(shared)
-    close(path(np.array([alpha]))[:, 0], refits(case, head))
+    close(one(anchored_path(pool.problem(beta)), rho), refits(pool, head))
 
 
-@given(clients(), ridges)
-def test_the_paths_end_at_the_global_head(case, beta):
-    own, _, shared = problem(case, beta)
-    end = global_residuals(shared)
-    close(path_of_equation_14(shared)(np.zeros(1))[:, 0], end)
-    far = anchored_path(smoother(own), shared)(np.array([1e15]))[:, 0]
+@settings(max_examples=60)
+@given(pools(), ridges, weights)
+def test_fedhip_where_the_sample_leaves_both_terms(pool, beta, alpha):
+    def head(less):
+        return oracles.weighted_ridge([(*less.everybody, 1.0), (*less.mine, alpha)], 4, beta)
+
+    close(one(path_of_equation_14(pool.problem(beta)), alpha), refits(pool, head), 1e-7)
+
+
+def discriminant_refits(pool, ridge, pull):
+    """Of Gaussians: distances to means made without the sample, under a scatter without it."""
+    rows = []
+    for i in range(pool.own):
+        less = pool.without(i)
+        fitted = oracles.discriminant(less.everybody, less.mine, pool.classes, ridge, pull)
+        rows.append(oracles.log_densities(pool.features[i : i + 1], *fitted)[0])
+    return np.array(rows)
+
+
+@settings(max_examples=60)
+@given(pools(), shrinkages, pulls)
+def test_discriminant_where_the_sample_leaves_scatter_and_means(pool, shrinkage, pull):
+    """With the ridge as it was; up to what all classes share."""
+    assume(len(pool.labels) > 1)
+    problem = pool.problem()
+    found = one(discriminant_path(problem, pull), shrinkage)
+    ridge = shrinkage * problem.server.scatter.variance
+    expected = discriminant_refits(pool, ridge, pull)
+    known = np.isfinite(found).all(axis=1)
+    close(centered(found[known]), centered(expected[known]), 1e-7)
+    if shrinkage >= 1.0:
+        assert known.all()
+
+
+@pytest.mark.parametrize("own", [5, 40])
+@pytest.mark.parametrize("pull", [math.inf, 3.0])
+def test_the_only_sample_of_a_class_leaves_the_mean_of_all(own, pull):
+    """At the client and everywhere; beside it a class that nobody has; by either route."""
+    pool = pool_of(np.random.default_rng(own), own, 30, 12, 5, present=3, offset=100.0)
+    labels = pool.labels.copy()
+    labels[own - 1] = 3
+    pool = Pool(pool.features, labels, own, 5)
+    problem = pool.problem()
+    ridge = 0.1 * problem.server.scatter.variance
+    found = one(discriminant_path(problem, pull), 0.1)
+    close(centered(found), centered(discriminant_refits(pool, ridge, pull)), 1e-7)
+    assert found[-1, 3] == pytest.approx(found[-1, 4])
+    np.testing.assert_array_less(found[-1, 3] + 0.1, found[:-1].max(axis=1).max())
+
+
+@settings(max_examples=30)
+@given(pools(), ridges)
+def test_the_paths_end_at_the_global_head(pool, beta):
+    problem = pool.problem(beta)
+    end = one(global_path(problem), 0.0)
+    close(one(path_of_equation_14(problem), 0.0), end)
+    far = one(anchored_path(problem), 1e15)
     np.testing.assert_allclose(far, end, atol=1e-6 * (1 + np.abs(end).max()))
+
+
+@settings(max_examples=25)
+@given(pools(least=2), ridges)
+def test_an_endless_pull_is_the_limit_of_a_large_one(pool, shrinkage):
+    problem = pool.problem()
+    limit, near = (one(discriminant_path(problem, pull), shrinkage) for pull in (math.inf, 1e9))
+    np.testing.assert_allclose(near, limit, atol=1e-6 * (1 + np.abs(limit).max()))
 
 
 @pytest.mark.parametrize("samples", [3, 12, 12 + 5])
@@ -118,24 +151,59 @@ def test_the_smaller_gram_matrix_is_decomposed(samples):
     assert fit.basis.shape == (samples, min(samples, 12))
 
 
-@given(clients(), ridges)
-def test_many_values_at_once_are_as_one_after_another(case, beta):
-    own, targets, shared = problem(case, beta)
-    fit, values = smoother(own), np.array([0.1, 2.0, 50.0])
-    for path in (
-        local_path(fit, targets),
-        anchored_path(fit, shared),
-        path_of_equation_14(shared),
-    ):
+@settings(max_examples=25)
+@given(pools(least=2), ridges)
+def test_many_values_at_once_are_as_one_after_another(pool, beta):
+    problem, values = pool.problem(beta), np.array([0.1, 2.0, 50.0])
+    for line in LINES.values():
+        path = line.family.definition.leave_one_out(problem, line)
         alone = [path(values[i : i + 1]) for i in range(len(values))]
         close(path(values), np.concatenate(alone, axis=1))
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("width", [3, 17])
+def test_of_many_samples_some_are_judged_as_among_all(family, width, monkeypatch):
+    """Heads are fitted to all; the judged are evenly spread and keep their scores."""
+    pool = pool_of(np.random.default_rng(width), 60, 20, width, 4)
+    line, values = LINES[family], np.array([0.3, 4.0])
+    whole = family.definition.leave_one_out(pool.problem(), line)(values)
+    monkeypatch.setattr(client_problem, "JUDGED", 10)
+    problem = pool.problem()
+    part = family.definition.leave_one_out(problem, line)(values)
+    assert problem.judged.tolist() == list(range(0, 60, 6))
+    np.testing.assert_array_equal(problem.judged_labels, pool.labels[problem.judged])
+    close(part, whole[problem.judged], 1e-9)
+
+
+@pytest.mark.parametrize(("samples", "judged"), [(0, 0), (1, 1), (9, 9), (12, 12), (30, 10)])
+def test_no_more_are_left_out_than_there_are_nor_where_features_are_more(
+    samples, judged, monkeypatch
+):
+    monkeypatch.setattr(client_problem, "JUDGED", 10)
+    pool = pool_of(np.random.default_rng(0), samples, 20, 12, 4)
+    found = pool.problem().judged
+    assert len(np.unique(found)) == len(found) == judged
+    assert (np.diff(found) > 0).all()
+
+
 def test_leverages_that_only_noise_can_make_cannot_be_judged():
-    """From private sums: such residuals are NaN, which makes a loss infinite."""
+    """From private sums: such residuals are NaN, which makes an objective infinite."""
     whitened = np.diag(np.sqrt([0.5, 1.0, 1.5]))
-    found = global_residuals(GlobalFit(np.ones((3, 2)), whitened, np.ones(3), 1.0))
+    fit = GlobalFit(np.ones((3, 2)), np.zeros((3, 2)), whitened, np.ones(3), 1.0)
+    found = global_residuals(fit)
     np.testing.assert_allclose(found[0], [2.0, 2.0])
     assert np.isnan(found[1:]).all()
-    path = path_of_equation_14(GlobalFit(np.ones((2, 2)), np.diag([0.5, 1.5]), np.ones(2), 1.0))
-    assert np.isfinite(path(np.array([0.3]))).all(axis=(1, 2)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("family", [Family.GLOBAL, Family.FEDHIP, Family.ANCHORED, Family.LDA])
+def test_a_client_whose_samples_the_noise_hides_cannot_be_judged_by_the_sums(family):
+    """Its own sums exceed everybody's, as they are after noise; the others' scores stay."""
+    pool = pool_of(np.random.default_rng(0), 6, 30, 8, 4)
+    server = pool.server()
+    mine = pool.features[:6] * np.array([[1, 1, 1, 1, 1, 40]]).T
+    problem = ClientProblem(server, spectrum(server.gram), mine, pool.labels[:6])
+    line = LINES[family]
+    found = one(family.definition.leave_one_out(problem, line), line.along)
+    assert np.isnan(found[5]).all()
+    assert np.isfinite(found[:5]).all()

@@ -35,7 +35,8 @@ def test_a_parameter_can_be_fixed_and_stored(family):
 
 
 def test_the_first_parameter_varies_along_a_path():
-    assert Candidate(Family.FEDHIP, alpha=2.0, beta=3.0).along == 2.0
+    assert Candidate(Family.FEDHIP, alpha=2.0).along == 2.0
+    assert Candidate(Family.LDA, shrinkage=3.0, pull=7.0).along == 3.0
     assert Candidate(Family.ANCHORED, rho=4.0).along == 4.0
     assert Candidate(Family.LOCAL, beta=5.0).along == 5.0
     assert Candidate(Family.GLOBAL).along != Candidate(Family.GLOBAL).along  # NaN
@@ -43,4 +44,5 @@ def test_the_first_parameter_varies_along_a_path():
 
 def test_a_family_is_its_name():
     assert Family("fedhip") is Family.FEDHIP
-    assert [family.value for family in Family] == ["fedhip", "anchored", "local", "global", "auto"]
+    names = ["fedhip", "anchored", "lda", "local", "global", "auto"]
+    assert [family.value for family in Family] == names
