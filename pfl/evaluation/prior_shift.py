@@ -37,7 +37,7 @@ CLOSE = 1e-5  # nats that the likelihood may be below its maximum
 MOST = 10_000  # steps
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PriorEstimate:
     """Class shares of unlabelled samples.
 

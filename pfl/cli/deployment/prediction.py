@@ -20,7 +20,7 @@ from pfl.cli.deployment.model import Model
 from pfl.data.images.decoding import decode
 from pfl.data.sources.files import is_litter
 from pfl.errors import InputError, trouble
-from pfl.evaluation.reliability import log_probabilities
+from pfl.evaluation.reliability.sums import log_probabilities
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.progress import progress

@@ -12,7 +12,7 @@ import numpy as np
 from pfl.cli.deployment.model import Model
 from pfl.cli.deployment.prediction import Prediction
 from pfl.evaluation.prior_shift import PriorEstimate, estimate_prior
-from pfl.evaluation.reliability import log_probabilities
+from pfl.evaluation.reliability.sums import log_probabilities
 
 
 def shifted(
