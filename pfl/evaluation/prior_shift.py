@@ -1,4 +1,4 @@
-"""How often classes occur where samples have no labels: the class prior by EM, and whether it moved.
+"""How often classes occur where samples have no labels: their prior by EM, and whether it moved.
 
 A classifier's posterior r(c | x) holds for samples whose classes have the shares p, its source
 prior. At another site classes come in shares q and look the same; then p(x | c) ∝ r(c | x)/p_c, and
@@ -74,12 +74,11 @@ def estimate_prior(
     possible = source_prior > 0
     ratio = likelihood_ratios(log_posteriors[:, possible], source_prior[possible])
     start = source_prior[possible]
-    prior, iterations = start.copy(), 0
-    for iterations in range(1, MOST + 1):
+    prior, iterations, gain = start, 0, np.inf
+    while gain > CLOSE and iterations < MOST:
         growth = (ratio / (ratio @ prior)[:, None]).mean(axis=0)
-        prior = prior * growth
-        if len(ratio) * (growth.max() - 1.0) <= CLOSE:
-            break
+        prior, iterations = prior * growth, iterations + 1
+        gain = len(ratio) * (growth.max() - 1.0)
     statistic = 2.0 * float(np.log((ratio @ prior) / (ratio @ start)).sum())
     statistic = max(statistic, 0.0)  # rounding
     shares = np.zeros(len(source_prior))

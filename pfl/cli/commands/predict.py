@@ -40,7 +40,9 @@ def predict(
     head: Head = None,
     prior: Prior = None,
     weights: Weights = None,
-    csv: Annotated[Path | None, typer.Option(help="Write all scores to this file as well.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write all scores to this file as well.", dir_okay=False)
+    ] = None,
     project: ProjectFolder = HERE,
     as_json: Json = False,
 ) -> None:

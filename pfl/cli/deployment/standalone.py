@@ -15,7 +15,7 @@ from pfl.cli.deployment.model import Model
 
 PROJECT, TYPES = "pfl", "jaxtyping"
 DECODING, TRANSFORM = "pfl.data.images.decoding", "pfl.backbones.models.transform"
-HEADER = '''"""From an image file to the pixels of `model.pt2` and `model.onnx`: `preprocess("photo.jpg")`.
+HEADER = '''"""From an image file to the pixels that the model takes: `preprocess("photo.jpg")`.
 
 Needs Pillow, NumPy, PyTorch and torchvision. This is the source by which the features were made
 that the head was fitted to. Written by `pfl export`; license: Apache-2.0.

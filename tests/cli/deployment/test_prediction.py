@@ -188,7 +188,7 @@ def test_without_artifacts_it_says_which_stage_makes_them(tmp_path):
 
 @pytest.mark.parametrize("kind", [kind for kind in HeadKind if kind is not HeadKind.shared])
 def test_scores_are_those_of_what_is_stored(tiny, kind):
-    """scale · (x weight + bias) + prior · log-ratio, as the artifact's page says."""
+    """Namely scale · (x weight + bias) + prior · log-ratio, as the artifact says."""
     head = load_head(Project(tiny), CLIENT, kind)
     x = np.random.default_rng(0).normal(size=(5, head.weight.shape[0]))
     shared = read_server(tiny / "data" / "server.h5")[1].head
