@@ -13,9 +13,9 @@ from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 
 
-def read_samples(folder: Path) -> tuple[Index, Clients]:
-    """The samples of a run, and who holds which of them."""
-    return read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
+def read_samples(folder: Path, clients: Path | None = None) -> tuple[Index, Clients]:
+    """The samples of a run, and who holds which of them, if not as another file has it."""
+    return read_index(folder / "index.h5"), read_clients(clients or folder / "clients.h5")
 
 
 def summed(clients: Iterable[ClientSamples], zero: Moments) -> Moments:

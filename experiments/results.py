@@ -1,8 +1,10 @@
 """The runs behind docs/results.md: every method on every data set, through the pipeline itself.
 
     python -m experiments.results RESULTS.csv [SETTING...] [--path cifar10=FOLDER ...]
+    python -m experiments.results RESULTS.csv --tuned TUNED.json [SETTING...]
     python -m experiments.results RESULTS.csv --table
 
+With --tuned, heads have the settings that `experiments.tune_heads --out` found for the column.
 Run it in a clone of its own: for each setting it writes `params.yaml`, runs `dvc repro compare` and
 copies `reports/comparison/comparison.csv` into RESULTS.csv, a line for each method. Settings that
 have lines there are not repeated. DVC's cache serves what settings have in common: the features of
@@ -11,6 +13,7 @@ one data set are extracted once.
 
 import argparse
 import csv
+import json
 import resource
 import subprocess
 import time
@@ -25,7 +28,7 @@ from experiments.ledger import add, lines
 
 HEADS = [
     "fedavg", "fedprox", "local", "fedavg-ft", "ditto", "apfl", "pfedme", "local-mlp", "lg-fed",
-    "fedper", "fedrep", "fedbabu",
+    "fedper", "fedrep", "fedbabu", "fedavg-prior", "fedavg-prior-mlp", "fedrod", "fedrod-mlp",
 ]  # fmt: skip
 METHODS = ["cd2-pfed", "fedavg", "local"]
 ROUNDS = {
@@ -83,9 +86,11 @@ def main() -> None:
         _print(rows)
         return
     done = {row["setting"] for row in rows}
+    tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
     for name in options.settings or SETTINGS:
         if name not in done:
-            _play(name, SETTINGS[name], dict(options.path), options.seeds, options.results)
+            values = _values(SETTINGS[name], dict(options.path), options.seeds)
+            _play(name, values | {"heads": tuned.get(name, {})}, options.results)
 
 
 def _options() -> argparse.Namespace:
@@ -94,6 +99,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
     if unknown := set(options.settings) - set(SETTINGS):
@@ -106,17 +112,21 @@ def _named(text: str) -> tuple[str, str]:
     return name, path
 
 
-def _play(
-    name: str, setting: Setting, paths: Mapping[str, str], seeds: list[int], results: Path
-) -> None:
-    """Write the parameters, run the pipeline, add its table to the results."""
+def _values(
+    setting: Setting, paths: Mapping[str, str], seeds: list[int]
+) -> dict[str, Mapping[str, object]]:
+    """What differs from params.yaml, by section."""
     path = paths.get(setting.source, "data/raw")
-    values: dict[str, Mapping[str, object]] = {
+    return {
         "prepare": {"dataset": _reader(setting.dataset, path), "path": path} | setting.prepare,
         "partition": setting.partition,
         "compare": {"methods": METHODS, "heads": HEADS, "seeds": seeds},
         "rounds": ROUNDS | setting.rounds,
     }
+
+
+def _play(name: str, values: Mapping[str, Mapping[str, object]], results: Path) -> None:
+    """Write the parameters, run the pipeline, add its table to the results."""
     _set(Path("params.yaml"), values)
     start = _seconds()
     subprocess.run(["dvc", "repro", "compare"], check=True)

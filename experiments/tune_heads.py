@@ -1,118 +1,116 @@
 """Settings of the gradient heads by validation: part of every client's training samples, no test.
 
-    python -m experiments.tune_heads DATA [--heads fedavg ditto …] [--rounds 20]
+    python -m experiments.tune_heads DATA [--column office-0.1] [--heads fedavg …] [--out FILE]
 
-For each head, the learning rate first, then the method's own settings one after another, each takes
-the value with the best mean validation accuracy over clients, the others staying as they are. The
-learning rate climbs in steps of about 3 until both neighbors are worse. At most BUDGET trainings a
-head, seed 0. A quarter of each client's training samples is put aside. DATA is a folder with
-features.h5, index.h5 and clients.h5. Trainings are remembered in --memory, by their settings.
-Prints entries for `heads` in params.yaml.
+DATA is a folder with features.h5, index.h5 and clients.h5; with --column, a column of
+docs/results.md, clients are dealt anew as that column says, and DATA needs no clients.h5.
+For each head the settings climb their ladders (:mod:`experiments.ladders`) by the mean validation
+accuracy over clients, with at most --budget trainings, seed 0. A quarter of each client's training
+samples is put aside. One core. A training that diverges, or that the method refuses, counts as 0.
+Trainings are remembered in --memory by what they depend on: the content of the three files and all
+settings. Prints entries for `heads` in params.yaml; --out has them as JSON, by column, which
+`experiments.results --tuned` runs with.
 """
 
 import argparse
 import json
+import tempfile
 import time
-from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from ruamel.yaml import YAML
 
 from experiments.data import read_samples
+from experiments.ladders import STARTS, Entry, Found, ladders_of, search
+from experiments.results import SETTINGS
+from pfl.artifacts.files import write_text
+from pfl.artifacts.hashing import recorded_sha256
 from pfl.data.features.features import open_features
+from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
+from pfl.data.samples.clients import write_clients
+from pfl.data.samples.index import read_index
 from pfl.data.tensors.features import feature_view, load_features
 from pfl.data.tensors.federated_data import FederatedData, Holdout, federate
+from pfl.errors import InputError
 from pfl.runtime.workers import workers
 from pfl.training.evaluation import score_clients
 from pfl.training.methods.heads import head_problem, head_settings, head_training
 from pfl.training.rounds import Federation, begin, play_round
 
-BUDGET = 10
+BUDGET = 24
 HELD_OUT = 0.25
-RATES = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
-FIRST_RATE = 0.03
-HIDDEN = 64
-Entry = dict[str, Any]
-Played = dict[str, Federation]  # the outcome of the rounds, by what counts in them
-
-
-def entry(method: str, hidden: int = 0, **settings: object) -> Entry:
-    """Where the search for a head's settings begins."""
-    named = {name.replace("_", "-"): value for name, value in settings.items()}
-    return {"method": method, "hidden": hidden, "learning-rate": FIRST_RATE, "settings": named}
-
-
-# Where to begin, and what to try for the method's own settings.
-TUNING = {"learning-rate": [0.03, 0.003], "epochs": [1, 10]}
-PULLS = [0.01, 1.0]
-SEARCH: dict[str, tuple[Entry, dict[str, list[Any]]]] = {
-    "fedavg": (entry("fedavg"), {}),
-    "local": (entry("local"), {}),
-    "fedavg-ft": (entry("fedavg-ft", epochs=5, learning_rate=0.01), TUNING),
-    "fedprox": (entry("fedprox", mu=0.1), {"mu": PULLS}),
-    "ditto": (entry("ditto", attraction=0.1), {"attraction": PULLS}),
-    "apfl": (entry("apfl", alpha=0.5, adaptive=True), {"alpha": [0.25, 0.75]}),
-    "pfedme": (
-        entry("pfedme", attraction=1.0, inner_steps=3, learning_rate=0.5),
-        {"attraction": [0.1], "learning-rate": [1.0]},
-    ),
-    "local-mlp": (entry("local", HIDDEN), {}),
-    "fedavg-mlp": (entry("fedavg", HIDDEN), {}),
-    "fedper": (entry("fedper", HIDDEN, private_layers=1), {}),
-    "lg-fed": (entry("lg-fed", HIDDEN, shared_layers=1, shared_end="top"), {}),
-    "fedrep": (
-        entry("fedrep", HIDDEN, private_layers=1, head_epochs=1),
-        {"head-epochs": [3]},
-    ),
-    "fedbabu": (entry("fedbabu", HIDDEN, head_layers=1, epochs=5, learning_rate=0.01), TUNING),
-}
+OWN_CLIENTS = "clients of DATA"
+# At use alone their clients' models differ from FedAvg's, or from the body's: rounds played once.
+AT_USE = {"fedavg": (), "fedavg-ft": (), "fedavg-prior": (), "fedbabu": ("head-layers",)}
 
 
 def main() -> None:
     """Search and print."""
     options = _options()
     torch.set_num_threads(1)
-    data = _read(options.data)
-    rounds = {
-        "rounds": options.rounds, "epochs": 1, "batch-size": 128, "learning-rate-decay": 1.0,
-        "momentum": 0.9, "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0,
-        "client-dropout": 0.0, "validation-fraction": HELD_OUT, "evaluate-every": options.rounds,
-        "device": "cpu",
-    }  # fmt: skip
-    known = json.loads(options.memory.read_text()) if options.memory.exists() else {}
-
-    played: Played = {}
-
-    def measured(name: str, values: Entry) -> float:
-        key = json.dumps([str(options.data), options.rounds, values])
-        if key not in known:
-            before = time.process_time()
-            known[key] = _validation(name, values, rounds, data, played)
-            print(f"# {name} {values} {known[key]:.4f} {time.process_time() - before:.0f} s")
-            options.memory.write_text(json.dumps(known))
-        return float(known[key])
-
+    with tempfile.TemporaryDirectory() as folder:
+        clients = _clients(options.data, options.column, Path(folder))
+        trainings = Trainings(
+            _read(options.data, clients), _rounds(options.rounds), options.memory,
+            content(options.data, clients),
+        )  # fmt: skip
+    tuned: dict[str, Entry] = {}
     for name in options.heads:
-        values, count = _search(*SEARCH[name], lambda values, name=name: measured(name, values))
-        print(f"  {name}: {json.dumps(values)} # {measured(name, values):.4f}, {count} trainings")
+        start = STARTS[name]
+        found = search(start, ladders_of(start), trainings.measure, options.budget)
+        tuned[name] = found.entry
+        print(f"  {name}: {json.dumps(found.entry)} # {_told(found)}", flush=True)
+        if options.out:
+            _add(options.out, options.column or OWN_CLIENTS, tuned)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--heads", nargs="+", default=list(SEARCH), choices=list(SEARCH))
+    parser.add_argument("--column", choices=list(SETTINGS))
+    parser.add_argument("--heads", nargs="+", default=list(STARTS), choices=list(STARTS))
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--budget", type=int, default=BUDGET)
     parser.add_argument("--memory", type=Path, default=Path(".scratch/tune-heads.json"))
+    parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
-def _read(folder: Path) -> FederatedData:
+def _rounds(count: int) -> Entry:
+    """Section head-rounds, as params.yaml has it but for the length and what is put aside."""
+    stated = YAML(typ="safe").load(Path("params.yaml"))["head-rounds"]
+    own = {"rounds": count, "validation-fraction": HELD_OUT, "evaluate-every": count}
+    return {**stated, **own, "device": "cpu"}
+
+
+def _clients(data: Path, column: str | None, folder: Path) -> Path:
+    """The file that says who holds what: of DATA, or dealt as the column has it."""
+    if column is None:
+        return data / "clients.h5"
+    values = YAML(typ="safe").load(Path("params.yaml"))["partition"] | SETTINGS[column].partition
+    seed = values.pop("seed")
+    named = {name.replace("-", "_"): value for name, value in values.items()}
+    settings = PartitionSettings(**{**named, "scheme": Scheme(named["scheme"])})
+    index = read_index(data / "index.h5")
+    dealt = partition_samples(index, settings, np.random.default_rng(seed))
+    facts = settings.used() | {"seed": seed, "index-sha256": index.sha256}
+    write_clients(folder / "clients.h5", dealt, facts)  # the pipeline's, to the byte
+    return folder / "clients.h5"
+
+
+def content(data: Path, clients: Path) -> dict[str, str]:
+    """What trainings depend on besides settings, by the hashes that the files record."""
+    paths = {"features": data / "features.h5", "index": data / "index.h5", "clients": clients}
+    return {name: recorded_sha256(path, name) for name, path in paths.items()}
+
+
+def _read(folder: Path, clients: Path) -> FederatedData:
     """Training samples without the part put aside; of the test samples, nobody's own."""
-    index, held = read_samples(folder)
+    index, held = read_samples(folder, clients)
     with open_features(folder / "features.h5") as features:
         stored = load_features(features)
     data = federate(index, held, stored, Holdout(HELD_OUT, 0), feature_view)
@@ -120,54 +118,79 @@ def _read(folder: Path) -> FederatedData:
     return replace(data, tests=replace(data.tests, own=nothing))
 
 
-def _search(
-    start: Entry, own: dict[str, list[Any]], measure: Callable[[Entry], float]
-) -> tuple[Entry, int]:
-    """The best settings found, and how many trainings that took; a tie changes nothing."""
-    best, values = deepcopy(start), {json.dumps(start): measure(start)}
+@dataclass
+class Trainings:
+    """Validation accuracy of entries, remembered in a file.
 
-    def better(candidate: Entry) -> bool:
-        nonlocal best
-        key = json.dumps(candidate)
-        if key not in values and len(values) == BUDGET:
-            return False
-        values.setdefault(key, measure(candidate))
-        found = values[key] > values[json.dumps(best)]
-        best = candidate if found else best
-        return found
+    Attributes:
+        data: who trains with what.
+        rounds: section head-rounds.
+        memory: the file, JSON; there may be none yet.
+        content: what ``data`` are, for the memory.
+        played: rounds by what counts in them, of methods that differ at use alone.
+    """
 
-    for step in (-1, 1):
-        place = RATES.index(best["learning-rate"]) + step
-        while 0 <= place < len(RATES) and better(best | {"learning-rate": RATES[place]}):
-            place += step
-    for name, choices in own.items():
-        for choice in choices:
-            better(best | {"settings": best["settings"] | {name: choice}})
-    return best, len(values)
+    data: FederatedData
+    rounds: Entry
+    memory: Path
+    content: Mapping[str, str]
+    played: dict[str, Federation] = field(default_factory=dict)
+
+    def key(self, values: Entry) -> str:
+        """The name of a training in the memory: whatever its outcome depends on."""
+        parts = {**self.content, "rounds": self.rounds, "head": values}
+        return json.dumps(parts, sort_keys=True)
+
+    def measure(self, values: Entry) -> float:
+        """From the memory, or by training; 0 for what cannot be trained."""
+        known = json.loads(self.memory.read_text()) if self.memory.exists() else {}
+        key = self.key(values)
+        if key not in known:
+            before = time.process_time()
+            try:
+                known[key] = self._validation(values)
+            except InputError as error:
+                print(f"# {error}")
+                known[key] = 0.0
+            spent = time.process_time() - before
+            print(f"# {json.dumps(values)} {known[key]:.4f} {spent:.0f} s", flush=True)
+            write_text(self.memory, json.dumps(known, indent=0))
+        return float(known[key])
+
+    def _validation(self, values: Entry) -> float:
+        """Mean over clients of the accuracy on what was put aside, after the last round."""
+        head = head_settings("tuned", values)
+        problem = head_problem(head, head_training(head, 0, self.rounds), self.data)
+        key = json.dumps(in_rounds(values))
+        with workers(problem, 1) as run:
+            federation = self.played.get(key) or begin(problem)
+            for _ in range(federation.round, self.rounds["rounds"]):
+                federation, _ = play_round(problem, federation, run)
+            if values["method"] in AT_USE:
+                self.played[key] = federation
+            validation = score_clients(problem, federation, run).validation
+        return float(np.nanmean(validation.clients)) if validation is not None else 0.0
 
 
-def _validation(
-    name: str, values: Entry, rounds: Entry, data: FederatedData, played: Played
-) -> float:
-    """Mean over clients of the accuracy on what was put aside, after the last round."""
-    head = head_settings(name, values)
-    problem = head_problem(head, head_training(head, 0, rounds), data)
-    key = json.dumps(_in_rounds(values))
-    with workers(problem, 1) as run:
-        federation = played.get(key) or begin(problem)
-        for _ in range(federation.round, rounds["rounds"]):
-            federation, _ = play_round(problem, federation, run)
-        played[key] = federation
-        return float(np.nanmean(score_clients(problem, federation, run).validation.clients))
+def in_rounds(values: Entry) -> Entry:
+    """What counts in the rounds: of what is done before use, nothing does."""
+    if values["method"] not in AT_USE:
+        return values
+    kept = {name: values["settings"][name] for name in AT_USE[values["method"]]}
+    method = values["method"] if kept else "fedavg"
+    return {**values, "method": method, "settings": kept}
 
 
-def _in_rounds(values: Entry) -> Entry:
-    """What counts in the rounds: of fine-tuning before use, nothing does."""
-    if values["method"] == "fedavg-ft":
-        return values | {"method": "fedavg", "settings": {}}
-    if values["method"] == "fedbabu":
-        return values | {"settings": {"head-layers": values["settings"]["head-layers"]}}
-    return values
+def _told(found: Found) -> str:
+    text = f"{found.score:.4f}, {found.trainings} trainings"
+    text += f"; at an end: {', '.join(found.ends)}" if found.ends else ""
+    return text + (f"; budget spent: {', '.join(found.unknown)}" if found.unknown else "")
+
+
+def _add(path: Path, column: str, tuned: Mapping[str, Entry]) -> None:
+    stated = json.loads(path.read_text()) if path.exists() else {}
+    stated[column] = {**stated.get(column, {}), **tuned}
+    write_text(path, json.dumps(stated, indent=1) + "\n")
 
 
 if __name__ == "__main__":

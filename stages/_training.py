@@ -46,7 +46,7 @@ EvaluateEvery = Annotated[
     int, _setting("evaluate-every", "Rounds between tests of the clients' own models.")
 ]
 Input = Annotated[Path, Option(help="An artifact to read.")]
-Report = Annotated[Path, Option(help="Output folder: rounds.csv, per_client.csv, metrics.json.")]
+Report = Annotated[Path, Option(help="Output folder: tables, metrics.json and a figure.")]
 Models = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
 
 
@@ -61,6 +61,8 @@ def train_and_report(
     from pfl.artifacts.files import write_text
     from pfl.artifacts.json import json_text
     from pfl.evaluation.metrics import HEAD_PREFIX
+    from pfl.evaluation.reliability.bins import bins_csv, bins_of
+    from pfl.evaluation.reliability.figure import draw_reliability
     from pfl.runtime.machine import cores
     from pfl.runtime.scratch import scratch as locked_scratch
     from pfl.runtime.scratch import work_key
@@ -78,4 +80,7 @@ def train_and_report(
         write_text(report / "rounds.csv", rounds_csv(result.history))
         write_text(report / "per_client.csv", run_csv(problem, owners, result))
         write_text(report / "metrics.json", json_text(numbers))
+        bins = bins_of({method: result.accuracies.local.reliability})
+        write_text(report / "reliability.csv", bins_csv(bins))
+        draw_reliability(report / "reliability.png", bins)
         save_federation(out, result.federation, facts)

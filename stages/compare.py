@@ -13,6 +13,7 @@ from pfl.evaluation.metrics import (
     PERSONALIZED,
     UPLOAD_BYTES,
 )
+from pfl.evaluation.reliability.figure import draw_reliability
 from pfl.report.comparison import (
     comparison_csv,
     comparison_json,
@@ -22,6 +23,7 @@ from pfl.report.comparison import (
     summary_json,
 )
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+from pfl.report.reliability import gather_bins
 from stages._artifacts import FedhipFolder, HeadRunsFolder, RunsFolder
 from stages._run import LARGEST_SEED, run
 
@@ -38,7 +40,7 @@ def compare(
     report: Annotated[
         Path,
         typer.Option(
-            help="Output folder: comparison.csv, comparison.json, summary.json and three figures."
+            help="Output folder: comparison.csv, comparison.json, summary.json and figures."
         ),
     ],
 ) -> None:  # fmt: skip
@@ -63,6 +65,9 @@ def compare(
     }
     draw_rounds(report / "rounds.png", accuracy, upload, (LEVEL, points[LEVEL][1]))
     draw_bytes(report / "bytes.png", accuracy, upload, points)
+    bins = gather_bins(folders, fedhip)
+    if bins:
+        draw_reliability(report / "reliability.png", bins)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.evaluation.figures import draw_accuracy, draw_gain
 from pfl.evaluation.heads import head_accuracies
-from pfl.evaluation.metrics import GLOBAL_PRIOR, LOCAL, PERSONALIZED
+from pfl.evaluation.metrics import FEDHIP_PREFIX, GLOBAL_PRIOR, LOCAL, PERSONALIZED
+from pfl.evaluation.reliability.bins import bins_csv, bins_of
+from pfl.evaluation.reliability.figure import draw_reliability
 from pfl.evaluation.report import brief, clients_told, heads_csv, heads_metrics
 from pfl.evaluation.stack_figure import draw_stack
 from pfl.fedhip.families.table import FAMILIES
@@ -60,6 +62,11 @@ def evaluate(
     baselines = {name: local[name] for name in (GLOBAL_PRIOR, LOCAL)}
     draw_gain(report / "gain.png", local[PERSONALIZED], baselines, tested, PERSONALIZED)
     draw_stack(report / "stack.png", stack, [family.value for family in FAMILIES])
+    told = {f"{FEDHIP_PREFIX}{head}": of.local.reliability for head, of in accuracies.items()}
+    bins = bins_of(told)
+    if bins:
+        write_text(report / "reliability.csv", bins_csv(bins))
+        draw_reliability(report / "reliability.png", bins)
 
 
 def _title(facts: Mapping[str, object]) -> str:

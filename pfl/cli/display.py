@@ -12,6 +12,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +27,10 @@ class Share(float):
 
 class Points(float):
     """A difference of two shares, which people read in percentage points with its sign."""
+
+
+class Change(float):
+    """A difference of two other numbers, which people read with its sign."""
 
 
 def show(content: Content, as_json: bool) -> None:
@@ -60,6 +65,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def fits(made: Table, columns: int) -> bool:
+    """Whether a table needs no more than so many columns of a terminal."""
+    wide = Console(width=10_000)
+    return Measurement.get(wide, wide.options, made).maximum <= columns
 
 
 def _is_part(value: object) -> bool:
@@ -105,6 +116,8 @@ def text(value: object) -> str:
             return f"{100 * value:.1f} %"
         case Points():
             return f"{100 * value:+.1f}"
+        case Change():
+            return f"{value:+.3f}"
         case float():
             return f"{value:.4g}"
         case list() | tuple():

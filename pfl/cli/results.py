@@ -1,13 +1,13 @@
 """What ``pfl results`` shows: the reports' numbers as tables for a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from pfl.artifacts.json import number_at
-from pfl.cli.display import table
+from pfl.cli.display import fits, table
 from pfl.evaluation.metrics import (
     EXTERNAL_TEST,
     FEDHIP_PREFIX,
@@ -16,9 +16,11 @@ from pfl.evaluation.metrics import (
     LOCAL_TEST,
     RUN,
     WORST_DECILE,
+    WORST_ECE,
+    WORST_NLL,
 )
 from pfl.report.comparison_table import mean_and_deviation, measures_of
-from pfl.report.measures import BY_KEY, OVER_CLIENTS, SHOWN, SYMBOLS
+from pfl.report.measures import BY_KEY, OVER_CLIENTS, PROBABILITIES, SHOWN, SYMBOLS, Measure
 
 OF_HEADS = (
     BY_KEY[LOCAL_TEST],
@@ -27,20 +29,40 @@ OF_HEADS = (
     BY_KEY[GLOBAL_TEST],
 )
 EXTERNAL = tuple(measure for measure in SHOWN if measure.test == EXTERNAL_TEST)
+WORST = tuple(measure for measure in PROBABILITIES if measure.numbers[0] in (WORST_NLL, WORST_ECE))
+COLUMNS = 100  # of a terminal, up to which tables have measures of probabilities
 
 
 def heads_table(path: Path, metrics: Mapping[str, Any]) -> Table:
-    """Accuracy of FedHiP's heads, as ``path`` has them.
+    """Accuracy of FedHiP's heads, as ``path`` has them; NLL and ECE where there is room.
 
     Raises:
         InputError: a number is missing.
     """
-    shown = (*OF_HEADS, *(EXTERNAL if _has_external(metrics) else ()))
-    rows = [
-        [SYMBOLS[head], *(m.unit(m.of(path, metrics, f"{FEDHIP_PREFIX}{head}")) for m in shown)]
+    every = (*OF_HEADS, *(EXTERNAL if _has_external(metrics) else ()), *PROBABILITIES)
+    values = {
+        SYMBOLS[head]: {m: m.of(path, metrics, f"{FEDHIP_PREFIX}{head}") for m in every}
         for head in HEADS
-    ]
-    return table("FedHiP: accuracy in %", ["head", *(m.heading for m in shown)], rows)
+    }
+    unknown = [m for m in PROBABILITIES if all(of[m] is None for of in values.values())]
+
+    def made(shown: Sequence[Measure]) -> Table:
+        rows = [[name, *(m.unit(of[m]) for m in shown)] for name, of in values.items()]
+        return table("FedHiP: accuracy in %", ["head", *(m.heading for m in shown)], rows)
+
+    return _with_room(made, [measure for measure in every if measure not in unknown])
+
+
+def _with_room(made: Callable[[Sequence[Measure]], Table], measures: Sequence[Measure]) -> Table:
+    """The table of the measures, of probabilities as many as fit in beside the others.
+
+    First their worst tenths give way, then their means.
+    """
+    for left_out in ((), WORST, PROBABILITIES):
+        shown = made([measure for measure in measures if measure not in left_out])
+        if fits(shown, COLUMNS):
+            break
+    return shown
 
 
 def _has_external(metrics: Mapping[str, Any]) -> bool:
@@ -78,19 +100,24 @@ def heads_note(path: Path, metrics: Mapping[str, Any]) -> str:
 def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
     """All methods side by side, as ``path`` has them; measures that no method has are left out.
 
+    NLL and ECE are shown where there is room for them.
+
     Raises:
         InputError: a number is missing.
     """
-    shown = measures_of(comparison)
-    return table(
-        "All methods: accuracy in % after the last round, mean ± standard deviation over seeds",
-        ["method", "seeds", *(measure.heading for measure in shown)],
-        [
+
+    def made(shown: Sequence[Measure]) -> Table:
+        return table(
+            "All methods: accuracy in % after the last round, mean ± standard deviation over seeds",
+            ["method", "seeds", *(measure.heading for measure in shown)],
             [
-                method,
-                str(int(number_at(path, comparison, (method, "seeds")) or 0)),
-                *(mean_and_deviation(path, comparison, method, measure)[1] for measure in shown),
-            ]
-            for method in comparison
-        ],
-    )
+                [
+                    method,
+                    str(int(number_at(path, comparison, (method, "seeds")) or 0)),
+                    *(mean_and_deviation(path, comparison, method, m)[1] for m in shown),
+                ]
+                for method in comparison
+            ],
+        )
+
+    return _with_room(made, measures_of(comparison))

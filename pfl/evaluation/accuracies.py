@@ -8,7 +8,7 @@
 ``worst-decile`` over clients of :func:`pfl.evaluation.metrics.summarize`; ``new-test`` has the
 ensemble's accuracy in their place, by each way to form it (``vote`` and so on); ``external-test``
 has both side by side. Where probabilities were told, as in ``local-test``, there are ``nll`` and
-``ece`` of :mod:`pfl.evaluation.reliability` too, means over clients, and ``worst-nll`` and
+``ece`` of :mod:`pfl.evaluation.reliability.sums` too, means over clients, and ``worst-nll`` and
 ``worst-ece``, means over the tenth of the clients with the largest. A test that was not made is
 null, and so is a number that is not known. All are of the models after the last round, never of the
 best.
@@ -35,7 +35,7 @@ from pfl.evaluation.metrics import (
     summarize,
     summarize_losses,
 )
-from pfl.evaluation.reliability import Reliability
+from pfl.evaluation.reliability.sums import Reliability
 
 
 @dataclass(frozen=True)

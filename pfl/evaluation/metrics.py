@@ -24,7 +24,7 @@ TESTS = (
 )  # fmt: skip
 
 MEAN, WEIGHTED, STD, WORST_DECILE = "mean", "weighted", "std", "worst-decile"
-# Of probabilities, see pfl/evaluation/reliability.py; the worst are those of the worst decile.
+# Of probabilities, see pfl/evaluation/reliability/; the worst are those of the worst decile.
 NLL, ECE, WORST_NLL, WORST_ECE = "nll", "ece", "worst-nll", "worst-ece"
 # Ways to form an ensemble. The first is what tables show: of models the mean of probabilities, of
 # linear heads, which have none, that of scores.

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Num
 
 from pfl.evaluation.metrics import MEAN_SCORE, VOTE, WEIGHT_AVERAGE
-from pfl.evaluation.reliability import Reliability, log_probabilities, reliability
+from pfl.evaluation.reliability.sums import Reliability, log_probabilities, reliability
 from pfl.runtime.parallel import in_order
 from pfl.runtime.progress import progress
 

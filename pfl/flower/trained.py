@@ -14,7 +14,7 @@ from torch import nn
 from pfl.errors import InputError
 from pfl.runtime.values import checked, whole_or_auto
 from pfl.training.algorithm import Algorithm
-from pfl.training.methods.registry import make_algorithm
+from pfl.training.methods.registry import COUNTED, make_algorithm
 from pfl.training.networks import build
 from pfl.training.problem import MakeNetwork
 from pfl.training.settings import Training
@@ -34,6 +34,11 @@ class Trained:
     image_size: int | None
     augment: bool
     training: Training
+
+    @property
+    def counted(self) -> bool:
+        """Whether clients tell how many training samples of each class they have."""
+        return self.method in COUNTED
 
     def make_network(self, channels: int, side: int, classes: int) -> MakeNetwork:
         """The network for such images, given the source of its weights."""

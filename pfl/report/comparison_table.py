@@ -64,5 +64,5 @@ def _column(path: Path, comparison: Mapping[str, Any], measure: Measure) -> Sequ
     """One measure of every method."""
     values = [mean_and_deviation(path, comparison, method, measure) for method in comparison]
     known = [mean for mean, _ in values if mean is not None and measure.key not in UNMARKED]
-    best = measure.unit(max(known)) if known else None
+    best = measure.unit(measure.best(known)) if known else None
     return [Cell(text, mean is not None and measure.unit(mean) == best) for mean, text in values]

@@ -7,6 +7,7 @@ from typing import Any
 
 from pfl.artifacts.json import load_report, number_at
 from pfl.evaluation.metrics import (
+    ECE,
     FEDHIP_PREFIX,
     GLOBAL,
     GLOBAL_PRIOR,
@@ -16,7 +17,7 @@ from pfl.evaluation.metrics import (
     PERSONALIZED,
 )
 from pfl.report.clients import against, clients_table, read_clients_csv, total
-from pfl.report.comparison_table import comparison_table, label, measures_of
+from pfl.report.comparison_table import comparison_table, label, mean_and_deviation, measures_of
 from pfl.report.figure import load_figure
 from pfl.report.leakage import leakage_section
 from pfl.report.measures import BY_KEY, UNKNOWN
@@ -60,6 +61,7 @@ def page(sources: Sources, footer: str) -> Page:
         _prior(means),
         _clients(sources, rows, means),
         _rounds(sources, means),
+        *_probabilities(sources, compared_file, compared),
         _stack(sources),
         leakage_section(sources.leakage),
         _repeat(sources),
@@ -201,6 +203,35 @@ def _rounds(sources: Sources, means: Mapping[str, float | None]) -> Section:
         "no training of networks: a horizontal line.",
     )
     return Section("rounds", "Learning over the rounds", [], [figure])
+
+
+def _probabilities(sources: Sources, path: Path, compared: Mapping[str, Any]) -> list[Section]:
+    """How far probabilities can be believed; nothing where no method tells any."""
+    drawn, measure = sources.comparison / "reliability.svg", BY_KEY[f"{LOCAL_TEST}:{ECE}"]
+    if not drawn.exists():
+        return []
+    text = (
+        "A model that is 80 % sure should be right in 80 % of the cases. NLL is what its "
+        "probabilities of the true classes cost, ECE how far its confidence is from its accuracy; "
+        "both are in the table of all methods. With few test samples a client's ECE is above 0 "
+        "even if its probabilities are right: compare methods by it, and read the figure, in which "
+        "all clients' samples are pooled."
+    )
+    told = {
+        method: value
+        for method in compared
+        for mean, value in [mean_and_deviation(path, compared, method, measure)]
+        if mean is not None
+    }
+    errors = "; ".join(f"{label(method)} {value} %" for method, value in told.items())
+    figure = load_figure(
+        drawn,
+        f"Accuracy against confidence, a panel a method. Mean ECE over clients: {errors}.",
+        "Each point is one of 15 bins of confidence, with a line to the diagonal, where confidence "
+        "and accuracy are equal. Below it a model is too sure, above it too modest. Bars: share of "
+        "the samples. The ECE above a panel is of all clients' samples pooled, over all seeds.",
+    )
+    return [Section("probabilities", "How far probabilities can be believed", [text], [figure])]
 
 
 def _stack(sources: Sources) -> Section:

@@ -3,13 +3,14 @@
 One table for the comparison, the page, ``pfl results``, ``pfl compare`` and ``pfl sweep``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pfl.artifacts.json import number_at
 from pfl.evaluation.metrics import (
+    ECE,
     EQUATION_14,
     EXTERNAL_TEST,
     GLOBAL,
@@ -23,6 +24,7 @@ from pfl.evaluation.metrics import (
     MEAN_PROBABILITY,
     MEAN_SCORE,
     NEW_TEST,
+    NLL,
     PERSONALIZED,
     STD,
     UPLOAD_BYTES,
@@ -31,6 +33,8 @@ from pfl.evaluation.metrics import (
     WEIGHT_AVERAGE,
     WEIGHTED,
     WORST_DECILE,
+    WORST_ECE,
+    WORST_NLL,
 )
 
 UNKNOWN = "–"
@@ -54,6 +58,11 @@ def mebibytes(count: float | None) -> str:
     return UNKNOWN if count is None else f"{count / 2**20:.1f}"
 
 
+def nats(value: float | None) -> str:
+    """A negative log-likelihood."""
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
 @dataclass(frozen=True)
 class Measure:
     """One number of a method.
@@ -66,6 +75,7 @@ class Measure:
         heading: of its column; empty where it is not shown.
         note: what it is.
         unit: writes a value.
+        best: the better of several values: the largest of accuracies, the least of losses.
     """
 
     key: str
@@ -74,6 +84,7 @@ class Measure:
     heading: str = ""
     note: str = ""
     unit: Callable[[float | None], str] = percent
+    best: Callable[[Iterable[float]], float] = max
 
     def of(self, path: Path, metrics: Mapping[str, Any], method: str) -> float | None:
         """Its value for a method in a ``metrics.json``, which is at ``path``.
@@ -92,6 +103,29 @@ class Measure:
         return number_at(path, metrics, (method, self.test, *(there or self.numbers)[:1]))
 
 
+# Of the probabilities in the local test: shown where there is room.
+PROBABILITIES = (
+    Measure(
+        f"{LOCAL_TEST}:{NLL}", LOCAL_TEST, (NLL,), "NLL",
+        "negative log-likelihood of the true classes in the local test, nats a sample, mean over "
+        "clients: the less the better",
+        nats, min,
+    ),
+    Measure(
+        f"{LOCAL_TEST}:{WORST_NLL}", LOCAL_TEST, (WORST_NLL,), "worst NLL",
+        "its mean over the tenth of the clients with the largest", nats, min,
+    ),
+    Measure(
+        f"{LOCAL_TEST}:{ECE}", LOCAL_TEST, (ECE,), "ECE",
+        "expected calibration error of each client's model in the local test, in %, mean over "
+        "clients: how far confidence is from accuracy, the less the better",
+        percent, min,
+    ),
+    Measure(
+        f"{LOCAL_TEST}:{WORST_ECE}", LOCAL_TEST, (WORST_ECE,), "worst ECE",
+        "its mean over the tenth of the clients with the largest", percent, min,
+    ),
+)  # fmt: skip
 MEASURES = (
     Measure(
         LOCAL_TEST, LOCAL_TEST, (MEAN,), "local test",
@@ -125,6 +159,7 @@ MEASURES = (
         "each client's model on that group, mean over clients",
     ),
     Measure(VALIDATION, VALIDATION, (MEAN,)),
+    *PROBABILITIES,
     Measure(
         UPLOAD_BYTES, UPLOAD_BYTES, (), "upload, MiB",
         "what all clients sent in all rounds together; FedHiP has one, and its local heads none",

@@ -39,10 +39,13 @@ class Smoother:
     whole: bool
 
     def project(
-        self, targets: Float[np.ndarray, "n d"], moment: Float[np.ndarray, "m d"]
+        self, targets: Float[np.ndarray, "n d"], moment: Float[np.ndarray, "m d"] | None = None
     ) -> Float[np.ndarray, "r d"]:
-        """ZᵀE over all samples, the same for every weight, from E of the rows and FᵀE of all."""
-        return self.basis.T @ targets if self.whole else self.vectors.T @ moment
+        """ZᵀE over all samples, the same for every weight.
+
+        From E of the rows; and where these are not all samples, from FᵀE of all.
+        """
+        return self.basis.T @ targets if moment is None else self.vectors.T @ moment
 
     def residuals(
         self,

@@ -1,9 +1,11 @@
 """What a federated method is, and what its local training gets to know."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from pfl.data.tensors.client_data import ClientData
@@ -25,6 +27,8 @@ class RoundContext:
         learning_rate: of this round, in the same sense.
         data: the client's training samples.
         generator: of all that is random.
+        class_count: training samples of each class, of everybody together, if the method has that
+            ``told``; else empty.
     """
 
     training: Training
@@ -35,6 +39,7 @@ class RoundContext:
     learning_rate: float
     data: ClientData
     generator: torch.Generator
+    class_count: Int[np.ndarray, " told"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 # (model, context) -> loss terms, each a mean over the samples seen. The model comes with the
@@ -52,9 +57,15 @@ class Algorithm:
         train: a client's local training.
         personalize: turns a client's merged model into the one it uses and is tested with, in
             place; None when it uses the merged model as it is.
+        for_own_samples: whether that model is for samples like the client's own. On everybody's
+            samples and on other groups' the merged model is used and tested then.
+        told: class counts that each client with samples tells once, before the first round; the
+            sum over clients is all that anybody uses. 0 for a method that needs none.
     """
 
     name: str
     split: Callable[[int, int], Split]
     train: LocalTraining
     personalize: LocalTraining | None = None
+    for_own_samples: bool = False
+    told: int = 0

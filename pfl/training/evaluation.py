@@ -13,65 +13,65 @@ The paper does not say how the ensemble is formed. The mean of the models' proba
 (ties to the lower class number), and one model with the average of the weights, by |D_i|, are
 reported too.
 Clients without training samples have no model of their own and are left out.
+
+Where a method's personal models are for samples like the client's own (``for_own_samples``), new,
+global and external test are of the merged models, without what makes them personal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from math import nan
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Int
 from torch import nn
 
 from pfl.data.tensors.client_data import ClientData
 from pfl.evaluation.accuracies import Accuracies, ClientAccuracies
 from pfl.evaluation.metrics import MEAN_LOG_PROBABILITY, MEAN_PROBABILITY, VOTE, WEIGHT_AVERAGE
+from pfl.evaluation.reliability.sums import joined, log_probabilities
 from pfl.runtime.workers import Run
+from pfl.training.own_test import UNTESTED, Logits, OwnTest, own_test, predict
 from pfl.training.problem import LocalProblem, Problem
 from pfl.training.rounds import ClientRound, Federation, model_state, places
 from pfl.training.split import Packed, State, average, nothing_private, upload
-
-BATCH_IMAGES = 256
-
-Logits = Float32[np.ndarray, "n d"]
 
 
 def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientAccuracies:
     """Test each client's model on its own samples only: as many predictions as samples."""
     able = able_clients(problem)
-    values = np.full((2, len(problem.sizes)), np.nan)
     requests = [OwnTestRequest(place) for place in places(federation, able, federation.round)]
-    for client, accuracies in zip(able, run(requests), strict=True):
-        values[:, client] = accuracies
-    return _own_tests(problem, *values)
+    return _own_tests(problem, dict(zip(able, run(requests), strict=True)))
 
 
-def _own_tests(
-    problem: Problem, own: Float[np.ndarray, " clients"], validation: Float[np.ndarray, " clients"]
-) -> ClientAccuracies:
-    """The tests on each client's own samples, whose numbers are unknown if clients are away."""
-    tests = problem.tests if isinstance(problem, LocalProblem) else None
-    test, held_back = (
-        None if parts is None else np.array([len(part) for part in parts])
-        for parts in ((tests.own, tests.validation) if tests else (None, None))
+def _own_tests(problem: Problem, tested: Mapping[int, OwnTest]) -> ClientAccuracies:
+    """The tests on each client's own samples; NaN for clients that are not ``tested``.
+
+    How many validation samples clients have is unknown if they are away.
+    """
+    every = [tested.get(client, UNTESTED) for client in range(len(problem.sizes))]
+    own, validation = (
+        np.array([getattr(one, name) for one in every]) for name in ("accuracy", "validation")
     )
+    sums = joined([one.reliability for one in every])
+    parts = problem.tests.validation if isinstance(problem, LocalProblem) else None
+    held_back = None if parts is None else np.array([len(part) for part in parts])
     validated = None if np.isnan(validation).all() else Accuracies(validation, held_back)
-    return ClientAccuracies(Accuracies(own, test), validation=validated)
+    return ClientAccuracies(Accuracies(own, sums.samples, reliability=sums), validation=validated)
 
 
 def score_all(problem: LocalProblem, federation: Federation, run: Run) -> ClientAccuracies:
     """Test each client's model on its own and on all samples, and the ensembles of all models.
 
-    Each model is made once and sees each sample once. Where all clients use the same model, so
-    does that one for all of them.
+    Each model is made once and sees each sample once, and those of its users once more. Where all
+    clients use the same model, so does that one for all of them.
     """
     groups = _users(problem, federation)
     first = places(federation, [users[0] for users in groups], federation.round)
     requests = [FullTestRequest(*pair) for pair in zip(first, map(tuple, groups), strict=True)]
     tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
-    own, common = (np.full((n, len(problem.sizes)), np.nan) for n in (2, len(tallies)))
+    common = np.full((len(tallies), len(problem.sizes)), np.nan)
+    alone: dict[int, OwnTest] = {}
     everything = nothing_private(federation.shared)
 
     def states() -> Iterator[Packed]:
@@ -79,7 +79,7 @@ def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Client
             for row, (tally, logits) in enumerate(zip(tallies, tested.logits, strict=True)):
                 tally.add(logits)
                 common[row, users] = tally.single[-1]
-            own[:, users] = tested.accuracy
+            alone.update(zip(users, tested.own, strict=True))
             yield upload(tested.state, everything)
 
     weights = [float(sum(problem.sizes[client] for client in users)) for users in groups]
@@ -89,14 +89,16 @@ def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Client
         Accuracies(values, np.full(len(values), len(tally.label)), tally.score(logits))
         for values, tally, logits in zip(common, tallies, averaged, strict=True)
     ]
-    alone, external = _own_tests(problem, *own), on_all[1] if len(on_all) > 1 else None
-    return ClientAccuracies.of(alone.local, on_all[0], external, alone.validation)
+    own_only = problem.algorithm.for_own_samples
+    tested = score_clients(problem, federation, run) if own_only else _own_tests(problem, alone)
+    external = on_all[1] if len(on_all) > 1 else None
+    return ClientAccuracies.of(tested.local, on_all[0], external, tested.validation)
 
 
 def _users(problem: Problem, federation: Federation) -> list[list[int]]:
-    """The clients that use each model: all of them the same one, or everybody an own one."""
-    able = able_clients(problem)
-    personal = problem.algorithm.personalize is not None
+    """The clients that use each model on all samples: the same one, or everybody an own one."""
+    able, algorithm = able_clients(problem), problem.algorithm
+    personal = algorithm.personalize is not None and not algorithm.for_own_samples
     if personal or any(member.private for member in federation.members):
         return [[client] for client in able]
     return [able]
@@ -118,7 +120,7 @@ class Tally:
     def add(self, logits: Logits) -> None:
         """Count one more model."""
         wide = logits.astype(np.float64)
-        log_probability = wide - np.logaddexp.reduce(wide, axis=1, keepdims=True)
+        log_probability = log_probabilities(wide)
         self.log_probability = self.log_probability + log_probability
         self.probability = self.probability + np.exp(log_probability)
         self.votes = self.votes + np.eye(logits.shape[1], dtype=np.int64)[wide.argmax(1)]
@@ -145,18 +147,21 @@ def model_in_use(problem: LocalProblem, place: ClientRound) -> nn.Module:
     return model
 
 
+def model_for_all(problem: LocalProblem, place: ClientRound) -> nn.Module:
+    """The model that a client has for others' samples after the round."""
+    own_only = problem.algorithm.for_own_samples
+    return place.model(problem) if own_only else model_in_use(problem, place)
+
+
 @dataclass(frozen=True)
 class OwnTestRequest:
     """A test of a client's model on its own test and validation samples."""
 
     place: ClientRound
 
-    def perform(self, problem: LocalProblem) -> tuple[float, float]:
-        """Accuracy on either."""
-        model, tests = model_in_use(problem, self.place), problem.tests
-        own = tests.pooled.take(tests.own[self.place.client])
-        validation = tests.validation[self.place.client]
-        return _accuracy_on(model, own), _accuracy_on(model, validation)
+    def perform(self, problem: LocalProblem) -> OwnTest:
+        """What it achieves on either."""
+        return own_test(problem, model_in_use(problem, self.place), self.place.client)
 
 
 @dataclass(frozen=True)
@@ -165,12 +170,12 @@ class ModelTest:
 
     Attributes:
         logits: class scores on each set of samples.
-        accuracy: on the own test samples (first row) and validation samples of each user.
+        own: on the own samples of each user.
         state: the model.
     """
 
     logits: tuple[np.ndarray, ...]
-    accuracy: Float[np.ndarray, "2 users"]
+    own: tuple[OwnTest, ...]
     state: State
 
 
@@ -182,13 +187,10 @@ class FullTestRequest:
     users: tuple[int, ...]
 
     def perform(self, problem: LocalProblem) -> ModelTest:
-        """Class scores, and accuracy on the users' own samples."""
-        model, tests = model_in_use(problem, self.place), problem.tests
-        logits = _logits(problem, model)
-        hits = logits[0].argmax(1) == tests.pooled.label.cpu().numpy()
-        own = [_share(hits[tests.own[user].numpy()]) for user in self.users]
-        validation = [_accuracy_on(model, tests.validation[user]) for user in self.users]
-        return ModelTest(logits, np.array([own, validation]), model_state(model))
+        """Class scores, and what it achieves on the users' own samples."""
+        model = model_for_all(problem, self.place)
+        own = tuple(own_test(problem, model, user) for user in self.users)
+        return ModelTest(_logits(problem, model), own, model_state(model))
 
 
 @dataclass(frozen=True)
@@ -212,19 +214,3 @@ def _sets(problem: LocalProblem) -> list[ClientData]:
 
 def _logits(problem: LocalProblem, model: nn.Module) -> tuple[Logits, ...]:
     return tuple(predict(model, data) for data in _sets(problem))
-
-
-def _accuracy_on(model: nn.Module, data: ClientData) -> float:
-    return _share(predict(model, data).argmax(1) == data.label.cpu().numpy()) if len(data) else nan
-
-
-def _share(hits: Bool[np.ndarray, " n"]) -> float:
-    return float(np.mean(hits)) if len(hits) else nan
-
-
-def predict(model: nn.Module, data: ClientData) -> Logits:
-    """Class scores of all samples, in order."""
-    model.eval()
-    with torch.inference_mode():
-        parts = [model(images).float().cpu() for images, _ in data.in_order(BATCH_IMAGES)]
-    return torch.cat(parts).numpy()

@@ -44,3 +44,16 @@ def end_layers(model: nn.Module, count: int, top: bool, setting: str) -> frozens
         )
     chosen = groups[-count:] if top else groups[:count]
     return frozenset(name for group in chosen for name in group)
+
+
+def body_and_classifier(model: nn.Module) -> tuple[nn.Module, nn.Linear]:
+    """What makes the features, and the linear layer that makes class scores of them.
+
+    Both are the network's own modules. The body of a linear network returns its input.
+
+    Raises:
+        ValueError: the network does not end so, as all of :mod:`pfl.training.networks` do.
+    """
+    if not isinstance(model, nn.Sequential) or not isinstance(model[-1], nn.Linear):
+        raise ValueError("The network is no sequence of layers that ends with a linear one.")
+    return model[:-1], model[-1]

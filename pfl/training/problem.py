@@ -1,9 +1,11 @@
 """What stays the same over all rounds: with the data where they are, without them at a server."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from pfl.data.tensors.client_data import ClientData, TestData
@@ -17,6 +19,7 @@ from pfl.training.split import Split, nothing_private
 # Both are told the network that they are for: its weights' source, or the network itself.
 MakeNetwork = Callable[[torch.Generator], nn.Module]
 MakeAlgorithm = Callable[[nn.Module], Algorithm]
+COUNT_BYTES = 4  # of a class count that a client tells
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Problem:
             return nothing_private(self.model.state_dict())
         return self.algorithm.split(number, self.training.rounds)
 
+    def told_bytes(self, number: int) -> int:
+        """What all clients with samples send besides in round ``number``: counts, in the first."""
+        able = sum(size > 0 for size in self.sizes)
+        return COUNT_BYTES * self.algorithm.told * able if number == 1 else 0
+
 
 @dataclass(frozen=True)
 class LocalProblem(Problem):
@@ -50,11 +58,13 @@ class LocalProblem(Problem):
         clients: training data, by the clients' numbers.
         tests: what the clients' models are tested with.
         device: where the network and all data are.
+        class_count: everybody's training samples of each class, if the method has that told.
     """
 
     clients: Mapping[int, ClientData]
     tests: TestData
     device: torch.device
+    class_count: Int[np.ndarray, " told"] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def context(
         self, client: int, number: int, memory: Mapping[str, Tensor], generator: torch.Generator
@@ -69,6 +79,7 @@ class LocalProblem(Problem):
             learning_rate=self.training.rate(number),
             data=self.clients[client],
             generator=generator,
+            class_count=self.class_count,
         )
 
 
@@ -85,9 +96,15 @@ def make_problem(
 
 
 def local_problem(
-    training: Training, network: MakeNetwork, algorithm: MakeAlgorithm, data: FederatedData
+    training: Training,
+    network: MakeNetwork,
+    algorithm: MakeAlgorithm,
+    data: FederatedData,
+    class_count: Int[np.ndarray, " _"] | None = None,
 ) -> LocalProblem:
     """The same where these data are, all on the settings' device.
+
+    ``class_count`` is everybody's, where these data are not; None for that of the data.
 
     Raises:
         InputError: as above, or that device is not there.
@@ -95,9 +112,10 @@ def local_problem(
     known = make_problem(training, network, algorithm, data.sizes)
     device = chosen_device(training.device, training.key("device"))
     placed = data.to(device)
+    count = data.class_count if class_count is None else class_count
     return LocalProblem(
         known.algorithm, training, known.model.to(device), known.sizes, placed.clients,
-        placed.tests, device,
+        placed.tests, device, count[: known.algorithm.told],
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class RoundSummary:
         round: its number t.
         participants: clients whose uploads arrived.
         terms: loss terms, means over these clients' samples.
-        upload_bytes: what they sent, all together.
+        upload_bytes: what they sent, all together; in the first round with what clients told.
     """
 
     round: int
@@ -185,7 +185,7 @@ def play_round(
         round=number,
         participants=tuple(update.client for update in updates),
         terms=_mean_terms([update.terms for update in updates], weights),
-        upload_bytes=sum(map(packed_bytes, uploads)),
+        upload_bytes=sum(map(packed_bytes, uploads)) + problem.told_bytes(number),
     )
     return Federation(number, shared, tuple(members)), summary
 

@@ -97,6 +97,27 @@ def test_results_compare_all_methods_where_they_were_compared(report, comparison
     assert "comparison.json" in done.stdout
 
 
+PROBABILITIES = {"nll": 0.6931, "worst-nll": 2.5, "ece": 0.125, "worst-ece": 0.25}
+
+
+def test_probabilities_are_shown_where_a_terminal_has_room(report, comparison):
+    local = {"local-test": LOCAL_TEST | PROBABILITIES}
+    heads = dict.fromkeys(HEADS, TESTS | local)
+    (report / "metrics.json").write_text(json.dumps(METRICS | heads))
+    told = {f"local-test:{name}": {"mean": x, "std": 0.01} for name, x in PROBABILITIES.items()}
+    narrow = {name: {"seeds": 1, **told} for name in COMPARISON}
+    (comparison / "comparison.json").write_text(json.dumps(narrow))
+    done = run(report, comparison=comparison)
+    assert row(done, "local")[-3:] == ["100.0", "0.693", "12.5"]  # the worst have no room
+    assert {"0.693", "2.500", "12.5", "25.0"} <= set(row(done, "fedavg"))
+    for name, found in (("fedavg", ["0.693", "12.5"]), ("f" * 50, [])):
+        wide = {name: {**told, **COMPARISON["fedavg"]}}
+        (comparison / "comparison.json").write_text(json.dumps(wide))
+        done = run(report, comparison=comparison)
+        assert [value for value in ("0.693", "2.500", "12.5") if value in row(done, name)] == found
+        assert row(done, name)[2:5] == ["71.2", "±", "1.2"]
+
+
 def test_results_as_json_are_the_metrics(report, comparison):
     assert json.loads(run(report, "--json").stdout) == METRICS
     both = json.loads(run(report, "--json", comparison=comparison).stdout)

@@ -10,7 +10,7 @@ import pytest
 from pfl.artifacts.json import json_text
 from pfl.evaluation.accuracies import Accuracies, ClientAccuracies, clients_csv, metrics
 from pfl.evaluation.metrics import TESTS
-from pfl.evaluation.reliability import Reliability, log_probabilities, reliability
+from pfl.evaluation.reliability.sums import Reliability, log_probabilities, reliability
 
 OVER_CLIENTS = {"mean", "weighted", "std", "worst-decile"}
 PROBABILITIES = {"nll", "worst-nll", "ece", "worst-ece"}

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,9 +16,14 @@ pytest.importorskip("flwr")
 from flwr.app import Array
 
 from pfl.data.images.images import PixelArray, write_images
-from pfl.data.samples.clients import write_clients
-from pfl.data.samples.index import TEST, TRAIN, Index, write_index
+from pfl.data.samples.clients import read_clients, write_clients
+from pfl.data.samples.index import TEST, TRAIN, Index, read_index, write_index
+from pfl.data.tensors.federated_data import Holdout, federate
+from pfl.data.tensors.pixels import pixel_view
 from pfl.errors import InputError
+from pfl.flower.messages.hello import Hello
+from pfl.flower.server.rounds import _class_count
+from pfl.runtime.class_prior import log_prior_ratio, shares
 from pfl.runtime.values import Device, Precision
 from stages.train import train
 from tests.flower.grid import node, play, virtual
@@ -36,7 +42,11 @@ CD2 = {
     "average-ramp": 0.1, "average-every": "epoch", "distill": True, "distill-weight": 1.0,
     "detach": False,
 }  # fmt: skip
-METHODS = {"cd2-pfed": CD2, "fedavg": {}, "ditto": {"attraction": 0.1}}
+OWN = ("local-test", "nll", "ece")
+METHODS = {
+    "cd2-pfed": CD2, "fedavg": {}, "ditto": {"attraction": 0.1}, "fedrod": {},
+    "fedavg-prior": {"smoothing": 0.1},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +114,15 @@ def test_the_rounds_are_the_pipelines(data, tmp_path, method):
     for own, other in zip(
         table(tmp_path / "flower" / "per_client.csv"), table(theirs / "per_client.csv"), strict=True
     ):
-        assert own["local-test"] == other["local-test"]
+        assert [own[name] for name in OWN] == [other[name] for name in OWN]
+    own, other = (
+        json.loads((folder / "metrics.json").read_text())[method]
+        for folder in (tmp_path / "flower", theirs)
+    )
+    assert own["local-test"] == other["local-test"]
+    assert None not in own["local-test"].values()
+    bins = [(folder / "reliability.csv").read_text() for folder in (tmp_path / "flower", theirs)]
+    assert bins[0] == bins[1]
     check_private(grid, theirs / "state.safetensors")
 
 
@@ -123,6 +141,53 @@ def check_private(grid, path):
             newest = records[max(records)]
             own = {name: torch.from_numpy(a.numpy()) for name, a in newest.items()}
             check_equal(own, kept.get(client, {}))
+
+
+def test_a_client_keeps_the_model_with_its_own_prior(data, tmp_path):
+    """It has everybody's class counts from the server, and its own at hand."""
+    run(data, tmp_path, "fedavg-prior")
+    index, owners = read_index(data / "index.h5"), read_clients(data / "clients.h5")
+    nothing = torch.zeros((len(index.label), 1, 1, 1), dtype=torch.uint8)
+    kept = Holdout(ROUNDS["validation-fraction"], 5)
+    known = federate(index, owners, nothing, kept, partial(pixel_view, augment=False))
+    bias = shared(tmp_path / "shared.safetensors")["shared/classifier.bias"].numpy()
+    for client, one in known.clients.items():
+        own = np.bincount(one.label.numpy(), minlength=CLASSES)
+        ratio = log_prior_ratio(own, shares(known.class_count), 0.1)
+        model = load_file(tmp_path / f"client-{client}" / "model.safetensors")
+        np.testing.assert_allclose(model["classifier.bias"].numpy(), bias + ratio, atol=1e-6)
+
+
+def test_class_counts_of_sites_are_summed_by_the_classes_names():
+    told = {
+        7: hello(0, ("a", "c"), [2, 3], 5),
+        9: hello(1, ("b",), [4], 4),
+        11: hello(2, ("a", "b", "c"), [0, 0, 0], 0),
+    }
+    assert _class_count(told, ("a", "b", "c")).tolist() == [2, 4, 3]
+
+
+@pytest.mark.parametrize("count", [[1, 1], [3], [-1, 4], [1.5, 1.5], [True, 2]])
+def test_class_counts_that_cannot_be_are_named(count):
+    with pytest.raises(InputError, match=r"Client 3 counts .* samples of its 2 classes and has 3"):
+        _class_count({1: hello(3, ("a", "b"), count, 3)}, ("a", "b"))
+
+
+def hello(client, classes, count, samples):
+    return Hello(client, {}, classes, {"class-count": count, "train": samples})
+
+
+def test_only_methods_that_need_class_counts_ask_for_them(data, tmp_path):
+    told = {}
+
+    def look(message, answer):
+        if message.metadata.message_type == "query.images":
+            told[method] = json.loads(answer.content["hello"]["facts"])["class-count"]
+        return answer
+
+    for method in ("fedrod", "fedavg-prior"):
+        run(data, tmp_path / method, method, faults={node(0): look})
+    assert told["fedrod"] == [] and len(told["fedavg-prior"]) == CLASSES
 
 
 def test_private_weights_are_in_no_message(data, tmp_path):

@@ -170,6 +170,7 @@ ELSEWHERE = {
     "train.pfedme.attraction": 1.0,
     "train.pfedme.inner-steps": 2,
     "train.pfedme.learning-rate": 0.1,
+    "train.fedavg-prior.smoothing": 1.0,
 }
 
 # A dry run ends where a new stage's input is not there yet: tested by running, in the latter.

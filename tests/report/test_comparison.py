@@ -5,10 +5,13 @@ import io
 import json
 import statistics
 
+import numpy as np
 import pytest
 
 from pfl.errors import InputError
 from pfl.evaluation.metrics import HEADS
+from pfl.evaluation.reliability.bins import Bins, bins_csv
+from pfl.evaluation.reliability.sums import reliability
 from pfl.report import comparison_figures
 from pfl.report.comparison import (
     comparison_csv,
@@ -19,6 +22,8 @@ from pfl.report.comparison import (
     summary_json,
 )
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+from pfl.report.reliability import gather_bins
+from tests.evaluation.reliability.test_sums import CLIENTS, drawn
 
 ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
 OUTSIDE = (*ENSEMBLE, "mean")
@@ -148,6 +153,44 @@ def test_a_file_of_another_form_is_named(reports, place, text, message):
     (reports / place).write_text(text)
     with pytest.raises(InputError, match=f"{place.replace('.', '[.]')} is .*{message}"):
         compared(reports)
+
+
+def with_bins(reports, method, seed):
+    """Give a run probabilities."""
+    folder = reports / "train" / method / f"seed-{seed}"
+    sums = reliability(*drawn(seed), CLIENTS)
+    (folder / "reliability.csv").write_text(bins_csv({method: Bins.of(sums)}))
+    found = json.loads((folder / "metrics.json").read_text())
+    found[method]["local-test"] |= {
+        "nll": 1.5 + seed,
+        "worst-nll": 2.0,
+        "ece": 0.25,
+        "worst-ece": 0.5,
+    }
+    (folder / "metrics.json").write_text(json.dumps(found))
+    return Bins.of(sums)
+
+
+def test_probabilities_are_compared_where_a_method_has_some(reports):
+    first, second = (with_bins(reports, "fedavg", seed) for seed in (0, 1))
+    table = json.loads(comparison_json(compared(reports)))
+    assert table["fedavg"]["local-test:nll"] == {"mean": 2.0, "std": round(0.5**0.5, 6)}
+    assert table["fedavg"]["local-test:worst-ece"] == {"mean": 0.5, "std": 0.0}
+    assert table["local"]["local-test:nll"] == {"mean": None, "std": None}
+    header = comparison_csv(compared(reports)).splitlines()[0].split(",")
+    assert {"local-test:nll", "local-test:worst-nll", "local-test:ece:std"} <= set(header)
+    folders = run_folders(reports / "train", ("fedavg", "local"), (0, 1, 2))
+    bins = gather_bins(folders, reports / "fedhip")
+    assert list(bins) == ["fedavg"]
+    assert np.array_equal(bins["fedavg"].count, (first + second).count)
+    assert bins["fedavg"].ece == pytest.approx((first + second).ece, abs=1e-5)
+
+
+def test_where_no_method_tells_probabilities_none_are_compared(reports):
+    table = json.loads(comparison_json(compared(reports)))
+    assert not any("nll" in key or "ece" in key for row in table.values() for key in row)
+    folders = run_folders(reports / "train", ("fedavg", "local"), (0, 1, 2))
+    assert gather_bins(folders, reports / "fedhip") == {}
 
 
 @pytest.mark.parametrize("text", [None, "a,b\n1,2\n", "round,local-test\n1,high\n"])

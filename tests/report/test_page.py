@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from pfl.errors import InputError
+from pfl.evaluation.reliability.bins import Bins
+from pfl.evaluation.reliability.figure import draw_reliability
+from pfl.evaluation.reliability.sums import reliability
 from pfl.report.clients import against, clients_table, read_clients_csv
 from pfl.report.comparison_table import comparison_table
 from pfl.report.content import Sources, page
 from pfl.report.figure import load_figure
 from pfl.report.leakage import ATTACKS
 from pfl.report.page import render
+from tests.evaluation.reliability.test_sums import drawn
 from tests.evaluation.test_figures import draw_all
 
 HEADS = ("local", "global", "personalized")
@@ -79,6 +83,20 @@ def sources(tmp_path):
     return Sources(*places, facts, "partition:\n  seed: 7\n")
 
 
+@pytest.fixture
+def believed(sources):
+    """The same where two of the methods tell probabilities."""
+    told = {"fedavg": (0.7, 0.05), "local": (0.9, 0.02)}
+    unknown = {"local-test:nll": entry(None), "local-test:ece": entry(None)}
+    rows = {method: row | unknown for method, row in COMPARISON.items()}
+    for method, (nll, ece) in told.items():
+        rows[method] |= {"local-test:nll": entry(nll), "local-test:ece": entry(ece, 0.001)}
+    (sources.comparison / "comparison.json").write_text(json.dumps(rows))
+    bins = {name: Bins.of(reliability(*drawn(i), 4)) for i, name in enumerate(told)}
+    draw_reliability(sources.comparison / "reliability.png", bins)
+    return sources
+
+
 class Document(HTMLParser):
     """Checks nesting while it reads, and keeps what tests ask for."""
 
@@ -115,6 +133,21 @@ class Document(HTMLParser):
         if tag == "title" and found.get("id") in self.unnamed and data.strip():
             self.unnamed.remove(found["id"])
         self.words.append(data)
+
+
+def test_probabilities_have_columns_and_a_figure_where_methods_tell_them(believed):
+    text = render(page(believed, "made by hand"))
+    document = Document(text)
+    assert "probabilities" in document.ids
+    assert document.unnamed == []
+    assert "fedavg 5.0 ± 0.1 %; local 2.0 ± 0.1 %; FedHiP, personalized Pₖ – %" not in text
+    assert "fedavg 5.0 ± 0.1 %; local 2.0 ± 0.1 %." in text
+    assert "0.700" in document.best
+    assert "2.0 ± 0.1" in document.best
+
+
+def test_without_probabilities_the_page_has_no_section_of_them(sources):
+    assert "probabilities" not in Document(render(page(sources, ""))).ids
 
 
 def test_the_page_is_valid_and_needs_nothing_but_itself(sources):

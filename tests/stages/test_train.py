@@ -25,7 +25,7 @@ from tests.workspace import ROOT
 
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
 TINY = {"rounds": 3, "batch-size": 8, "device": "cpu", "validation-fraction": 0.2}
-OUTPUTS = ("rounds.csv", "per_client.csv", "metrics.json")
+OUTPUTS = ("rounds.csv", "per_client.csv", "metrics.json", "reliability.csv", "reliability.png")
 CLIENTS, CLASSES, TRAINING, TESTING = 4, 3, 60, 30
 
 

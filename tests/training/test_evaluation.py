@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 
 from pfl.runtime.workers import workers
-from pfl.training import evaluation
+from pfl.training import evaluation, own_test
 from pfl.training.evaluation import Tally, able_clients, predict, score_all, score_clients
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.fedavg_ft import fedavg_ft
@@ -35,6 +35,7 @@ def scores(of, processes=1):
         if one is not None:
             assert np.array_equal(one.clients, other.clients, equal_nan=True)
             assert np.array_equal(one.samples, other.samples)
+    assert np.array_equal(found.local.nll, alone.local.nll, equal_nan=True)
     return found, federation
 
 
@@ -67,6 +68,10 @@ def test_scores_are_those_of_a_plain_loop(make):
     for client, model in models(of, federation):
         own = tests.pooled.take(tests.own[client])
         assert found.local.clients[client] == right(probabilities(model, own), own)
+        p = probabilities(model, own)
+        loss = -np.log(p[np.arange(len(p)), own.label]).mean()
+        assert found.local.nll[client] == pytest.approx(loss, abs=1e-6)
+        assert found.local.reliability.hits[client].sum() == right(p, own) * len(own)
         kept = tests.validation[client]
         assert found.validation.clients[client] == right(probabilities(model, kept), kept)
         for data, made in ((tests.pooled, found.everybody), (tests.external, found.external)):
@@ -88,6 +93,7 @@ def test_who_has_no_samples_has_no_score():
     of = replace(of, tests=replace(of.tests, own=own, validation=validation))
     found, _ = scores(of)
     assert np.isnan(found.local.clients).tolist() == [False, True, True, False, False]
+    assert np.isnan(found.local.nll).tolist() == [False, True, True, False, False]
     assert np.isnan(found.validation.clients).tolist() == [False, False, True, True, True]
     assert np.isnan(found.everybody.clients).tolist() == [False, False, True, False, False]
     assert able_clients(of) == ABLE
@@ -104,6 +110,8 @@ def test_one_shared_model_is_its_own_ensemble():
 def test_the_number_of_workers_changes_no_score(make):
     (one, _), (two, _) = (scores(problem(make), processes) for processes in (1, 2))
     assert np.array_equal(one.local.clients, two.local.clients, equal_nan=True)
+    assert np.array_equal(one.local.nll, two.local.nll, equal_nan=True)
+    assert np.array_equal(one.local.ece, two.local.ece, equal_nan=True)
     assert np.array_equal(one.everybody.clients, two.everybody.clients, equal_nan=True)
     assert one.new.ensemble == two.new.ensemble
 
@@ -135,22 +143,25 @@ def test_the_weight_average_counts_samples():
 
 
 @pytest.mark.parametrize("make", [fedavg, local, FINE_TUNED])
-def test_each_model_is_made_once_and_sees_each_sample_once(make, monkeypatch):
+def test_each_model_is_made_once_and_sees_its_users_samples_twice_and_others_once(
+    make, monkeypatch
+):
     of = problem(make, external=5)
     federation, _ = play(of)
     seen, made = [], []
-    monkeypatch.setattr(
-        evaluation, "predict", lambda model, data: seen.append(len(data)) or predict(model, data)
-    )
+    for module in (evaluation, own_test):
+        monkeypatch.setattr(
+            module, "predict", lambda model, data: seen.append(len(data)) or predict(model, data)
+        )
     model_of = ClientRound.model
     monkeypatch.setattr(ClientRound, "model", lambda *args: made.append(1) or model_of(*args))
     with workers(of, 1) as run:
         score_all(of, federation, run)
     count = 1 if make is fedavg else len(ABLE)
-    validation = sum(len(of.tests.validation[client]) for client in ABLE)
+    own = sum(len(of.tests.validation[k]) + len(of.tests.own[k]) for k in ABLE)
     averaged = len(of.tests.pooled) + len(of.tests.external)
     assert len(made) == count
-    assert sum(seen) == count * averaged + validation + averaged
+    assert sum(seen) == count * averaged + own + averaged
 
 
 @given(

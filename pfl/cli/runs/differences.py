@@ -10,16 +10,16 @@ from typing import Any
 from ruamel.yaml.error import YAMLError
 
 from pfl.artifacts.project import load_yaml
-from pfl.cli.display import Content, Points, Share
+from pfl.cli.display import Change, Content, Points, Share
 from pfl.cli.runs.revisions import Reader
 from pfl.errors import InputError
-from pfl.evaluation.metrics import FEDHIP_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED
-from pfl.report.measures import OVER_CLIENTS, SHOWN, percent
+from pfl.evaluation.metrics import FEDHIP_PREFIX, HEADS, LOCAL_TEST, PERSONALIZED, UPLOAD_BYTES
+from pfl.report.measures import OVER_CLIENTS, SHOWN, Measure, percent
 
 METRICS = "reports/fedhip/metrics.json"
 CLIENTS = "reports/fedhip/per_client.csv"
 COMPARISON = "reports/comparison/comparison.json"
-SHARES = tuple(measure for measure in SHOWN if measure.unit is percent)
+OF_TESTS = tuple(measure for measure in SHOWN if measure.key != UPLOAD_BYTES)
 
 
 def differences(first: Reader, second: Reader, most: int) -> Content:
@@ -87,18 +87,18 @@ def _accuracies(first: Reader, second: Reader) -> Iterator[dict[str, object]]:
     """FedHiP's heads, then the trained methods that both runs have, where both compared them."""
     old, new = (_json(read, METRICS) for read in (first, second))
     for method in (f"{FEDHIP_PREFIX}{head}" for head in HEADS):
-        for measure in (*SHARES, *OVER_CLIENTS):
+        for measure in (*OF_TESTS, *OVER_CLIENTS):
             values = (measure.of(Path(METRICS), run, method) for run in (old, new))
-            yield from _compared(method, measure.key, *values)
+            yield from _compared(method, measure, *values)
     try:
         old, new = (_json(read, COMPARISON) for read in (first, second))
     except InputError:
         return
     for method in old:
         if method in new and not method.startswith(FEDHIP_PREFIX):
-            for measure in SHARES:
+            for measure in OF_TESTS:
                 values = (run[method].get(measure.key, {}).get("mean") for run in (old, new))
-                yield from _compared(method, measure.key, *values)
+                yield from _compared(method, measure, *values)
 
 
 def _json(read: Reader, path: str) -> dict[str, Any]:
@@ -113,16 +113,17 @@ def _json(read: Reader, path: str) -> dict[str, Any]:
 
 
 def _compared(
-    model: str, measure: str, old: float | None, new: float | None
+    model: str, measure: Measure, old: float | None, new: float | None
 ) -> Iterator[dict[str, object]]:
     """One row, or none where neither run knows the number."""
+    value, change = (Share, Points) if measure.unit is percent else (float, Change)
     if old is not None or new is not None:
         yield {
             "model": model,
-            "measure": measure,
-            "first": None if old is None else Share(old),
-            "second": None if new is None else Share(new),
-            "difference": None if old is None or new is None else Points(new - old),
+            "measure": measure.key,
+            "first": None if old is None else value(old),
+            "second": None if new is None else value(new),
+            "difference": None if old is None or new is None else change(new - old),
         }
 
 

@@ -57,6 +57,12 @@ class FederatedData:
         count = max(self.clients, default=-1) + 1
         return tuple(len(self.clients[k]) if k in self.clients else 0 for k in range(count))
 
+    @property
+    def class_count(self) -> Int[np.ndarray, " d"]:
+        """Training samples of each class, of the clients that are at hand."""
+        labels = [data.label.cpu().numpy() for data in self.clients.values()]
+        return np.bincount(np.concatenate(labels), minlength=self.classes)
+
     def to(self, device: torch.device) -> "FederatedData":
         """The same on another device, where what is shared is held once, too."""
         move = cache(methodcaller("to", device))

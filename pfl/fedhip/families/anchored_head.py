@@ -54,7 +54,10 @@ def anchored_path(problem: ClientProblem) -> Scores:
     """
     own, fit, targets = problem.own_fit, problem.global_fit, problem.judged_targets
     overlap = own.overlap(fit.whitened, problem.mixed)
-    projected, without = own.project(fit.errors, fit.moment), global_residuals(fit)
+    projected, without = (
+        own.project(fit.errors, problem.moment if problem.tall else None),
+        global_residuals(fit),
+    )
 
     def scores(rhos: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
         weights = 1.0 / rhos

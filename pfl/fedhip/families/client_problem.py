@@ -20,19 +20,55 @@ JUDGED = 2048  # samples of a client with more of them than features that heads 
 
 
 @dataclass(frozen=True)
+class Pooled:
+    """What the sums over all clients say, the same for each of them.
+
+    Attributes:
+        server: the server's answer at its own β.
+        spectrum: FᵀF = U Λ Uᵀ.
+    """
+
+    server: Knowledge
+    spectrum: Spectrum
+
+    @cached_property
+    def whitener(self) -> Float[np.ndarray, "m m"]:
+        """U (Λ + βI)^(−1/2), of A = FᵀF + βI."""
+        ridged = self.spectrum.values + self.server.beta
+        whitener: np.ndarray = self.spectrum.vectors / np.sqrt(ridged)
+        return whitener
+
+    @cached_property
+    def center(self) -> Float[np.ndarray, " m"]:
+        """μ̄ in the coordinates of U."""
+        return self.server.scatter.center @ self.spectrum.vectors
+
+    @cached_property
+    def deviations(self) -> Float[np.ndarray, "d m"]:
+        """μ_c − μ̄ in the coordinates of U."""
+        return self.server.scatter.deviations @ self.spectrum.vectors
+
+    @cached_property
+    def taken(self) -> Float[np.ndarray, "e m"]:
+        """Pᵀ in the coordinates of U: W = FᵀF − P Pᵀ, the columns √n_c (μ_c − μ̄) and √N μ̄."""
+        scatter = self.server.scatter
+        sizes = np.sqrt(np.append(scatter.count, scatter.samples))
+        taken: np.ndarray = sizes[:, None] * np.vstack([self.deviations, self.center])
+        return taken
+
+
+@dataclass(frozen=True)
 class GlobalFit:
     """What the global head at the server's β says of a client's samples.
 
     Attributes:
         errors: E, of the judged samples.
-        moment: F_kᵀE over all samples.
         whitened: of the judged samples the rows of V = F_k U (Λ + βI)^(−1/2), V Vᵀ = K_A.
         strain: ‖A‖ ‖A⁻¹f_i‖² of each of them, by which rounding in A moves (K_A)_ii.
         condition: ‖A‖ ‖A⁻¹‖.
     """
 
     errors: Float[np.ndarray, "j d"]
-    moment: Float[np.ndarray, "m d"]
     whitened: Float[np.ndarray, "j m"]
     strain: Float[np.ndarray, " j"]
     condition: float
@@ -51,16 +87,19 @@ class ClientProblem:
     spread over the samples in their order, where there are more than that and than features.
 
     Attributes:
-        server: the server's answer at its own β.
-        spectrum: of the sums FᵀF over all clients.
+        pooled: what all clients have in common.
         features: F_k.
         labels: their classes.
     """
 
-    server: Knowledge
-    spectrum: Spectrum
+    pooled: Pooled
     features: Float[np.ndarray, "n m"]
     labels: Int[np.ndarray, " n"]
+
+    @property
+    def server(self) -> Knowledge:
+        """The server's answer."""
+        return self.pooled.server
 
     @cached_property
     def tall(self) -> bool:
@@ -107,7 +146,7 @@ class ClientProblem:
     @cached_property
     def rotated(self) -> Float[np.ndarray, "j m"]:
         """F_k U of the judged samples, in the coordinates of the eigenvectors of FᵀF."""
-        return self.features[self.judged] @ self.spectrum.vectors
+        return self.features[self.judged] @ self.pooled.spectrum.vectors
 
     @cached_property
     def own_fit(self) -> Smoother:
@@ -115,22 +154,22 @@ class ClientProblem:
         return smoother_of(self.small, self.features[self.judged] if self.tall else None)
 
     @cached_property
-    def whitener(self) -> Float[np.ndarray, "m m"]:
-        """U (Λ + βI)^(−1/2), of A = FᵀF + βI."""
-        whitener: np.ndarray = self.spectrum.vectors / np.sqrt(
-            self.spectrum.values + self.server.beta
-        )
-        return whitener
+    def errors(self) -> Float[np.ndarray, "n d"]:
+        """E of all samples."""
+        return self.targets - self.features @ self.server.head
+
+    @cached_property
+    def moment(self) -> Float[np.ndarray, "m d"]:
+        """F_kᵀE."""
+        return self.features.T @ self.errors
 
     @cached_property
     def global_fit(self) -> GlobalFit:
         """What G says of the samples."""
-        ridged = self.spectrum.values + self.server.beta
+        ridged = self.pooled.spectrum.values + self.server.beta
         whitened = self.rotated / np.sqrt(ridged)
-        errors = self.targets - self.features @ self.server.head
         return GlobalFit(
-            errors=errors[self.judged],
-            moment=self.features.T @ errors,
+            errors=self.errors[self.judged],
             whitened=whitened,
             strain=whitened**2 @ (ridged[-1] / ridged),
             condition=float(ridged[-1] / ridged[0]),
@@ -140,22 +179,28 @@ class ClientProblem:
     def mixed(self) -> Float[np.ndarray, "r r"]:
         """K_A, or VᵀF_k over all samples where there are more of them than features."""
         if self.tall:
-            mixed: np.ndarray = self.whitener.T @ self.small
+            mixed: np.ndarray = self.pooled.whitener.T @ self.small
             return mixed
         return syrk(self.global_fit.whitened.T)
 
     @cached_property
-    def whitened_fit(self) -> Smoother:
-        """The spectrum of K_A."""
-        if not self.tall:
-            return smoother_of(self.mixed)
-        gram = self.mixed @ self.whitener
-        return smoother_of((gram + gram.T) / 2, self.global_fit.whitened)
+    def whitened_gram(self) -> Float[np.ndarray, "m m"]:
+        """VᵀV over all samples, where there are more of them than features."""
+        gram = self.mixed @ self.pooled.whitener
+        symmetric: np.ndarray = (gram + gram.T) / 2
+        return symmetric
 
     @cached_property
     def centered(self) -> Float[np.ndarray, "j m"]:
         """(F_k − μ̄) U of the judged samples."""
-        return self.rotated - self.server.scatter.center @ self.spectrum.vectors
+        return self.rotated - self.pooled.center
+
+    @cached_property
+    def own_sums(self) -> Float[np.ndarray, "d m"]:
+        """The sum of each class's samples, in the coordinates of U."""
+        if self.tall:
+            return self.cross.T @ self.pooled.spectrum.vectors
+        return self.targets.T @ self.rotated
 
     @cached_property
     def squares(self) -> Float[np.ndarray, "j m"]:

@@ -39,9 +39,20 @@ def pulled_deviations(
     pull: float,
 ) -> Float[np.ndarray, "d m"]:
     """d_c = μ_c − μ̄ + (n_kc μ_kc − n_kc μ_c) / (n_kc + κ), from a client's sums n_kc μ_kc."""
+    return _drawn(scatter.deviations, scatter.center, own_sums, own_count, pull)
+
+
+def _drawn(
+    deviations: Float[np.ndarray, "d m"],
+    center: Float[np.ndarray, " m"],
+    own_sums: Float[np.ndarray, "d m"],
+    own_count: Int[np.ndarray, " d"],
+    pull: float,
+) -> Float[np.ndarray, "d m"]:
+    """The same in any coordinates."""
     count = own_count[:, None]
-    own = own_sums - count * (scatter.center + scatter.deviations)
-    return scatter.deviations + own / np.where(count > 0, count + pull, 1.0)
+    own = own_sums - count * (center + deviations)
+    return deviations + own / np.where(count > 0, count + pull, 1.0)
 
 
 def discriminant(
@@ -71,23 +82,28 @@ def _bias(
 class _Products:
     """Products under A⁻¹ of samples x − μ̄ with themselves and with deviations, at one ridge.
 
+    The deviations are everybody's μ_c − μ̄, then the client's ν_c − μ̄.
+
     Notes:
         U Λ Uᵀ = FᵀF being at hand, A = FᵀF + ρI − P Pᵀ, where P has the columns √N μ̄ and
         √n_c (μ_c − μ̄). With H = (FᵀF + ρI)⁻¹ and S = I − PᵀHP, by Woodbury,
         A⁻¹ = H + H P S⁻¹ PᵀH. So one rotation of the samples serves every ridge.
     """
 
-    def __init__(self, problem: ClientProblem, deviations: Float[np.ndarray, "e m"]) -> None:
-        scatter, turn = problem.server.scatter, problem.spectrum.vectors
-        sizes = np.sqrt(np.append(scatter.count, scatter.samples))
-        means = np.vstack([scatter.deviations, scatter.center])
-        self.taken = (sizes[:, None] * means) @ turn
-        self.values = problem.spectrum.values
+    def __init__(self, problem: ClientProblem, pull: float) -> None:
+        pooled = problem.pooled
+        self.taken, self.values = pooled.taken, pooled.spectrum.values
         self.rows, self.squares = problem.centered, problem.squares
-        self.deviations = deviations @ turn
+        drawn = _drawn(pooled.deviations, pooled.center, problem.own_sums, problem.count, pull)
+        self.deviations = np.vstack([pooled.deviations, drawn])
+
+    def norms(self, ridges: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b"]:
+        """(x − μ̄)ᵀH(x − μ̄) for each ridge."""
+        norms: np.ndarray = self.squares @ (1.0 / (self.values[:, None] + ridges))
+        return norms
 
     def at(
-        self, ridge: float
+        self, ridge: float, norms: Float[np.ndarray, " j"]
     ) -> tuple[Float[np.ndarray, " j"], Float[np.ndarray, "j e"], Float[np.ndarray, "e e"]] | None:
         """(x−μ̄, x−μ̄), (x−μ̄, d) and (d, d); None where A is not positive definite."""
         inverse = 1.0 / (self.values + ridge)
@@ -101,7 +117,7 @@ class _Products:
         )
         weight = self.deviations * inverse
         return (
-            self.squares @ inverse + np.sum(rows**2, axis=0),
+            norms + np.sum(rows**2, axis=0),
             self.rows @ weight.T + rows.T @ means,
             self.deviations @ weight.T + means.T @ means,
         )
@@ -123,8 +139,7 @@ def discriminant_path(problem: ClientProblem, pull: float) -> Scores:
         mean, and μ̄ itself moves: x − μ̄ becomes N/(N − 1) times itself.
     """
     scatter, classes = problem.server.scatter, len(problem.count)
-    deviations = pulled_deviations(scatter, problem.cross.T, problem.count, pull)
-    products = _Products(problem, np.vstack([scatter.deviations, deviations]))
+    products = _Products(problem, pull)
     moved = scatter.samples / max(scatter.samples - 1.0, 1.0)
     labels = problem.judged_labels
     size, own = scatter.count[labels], problem.count[labels]
@@ -135,8 +150,8 @@ def discriminant_path(problem: ClientProblem, pull: float) -> Scores:
     step = (1.0 + pull / others) / (own - 1.0 + pull) if pull < math.inf else 1.0 / others
     every = np.arange(len(labels))
 
-    def scores_at(ridge: float) -> Float[np.ndarray, "j d"]:
-        found = products.at(ridge)
+    def scores_at(ridge: float, norms: Float[np.ndarray, " j"]) -> Float[np.ndarray, "j d"]:
+        found = products.at(ridge, norms)
         if found is None:
             return np.full((len(labels), classes), np.nan)
         square, mixed, among = found
@@ -160,7 +175,8 @@ def discriminant_path(problem: ClientProblem, pull: float) -> Scores:
 
     def scores(shrinkages: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
         ridges = shrinkages * scatter.variance
-        return np.stack([scores_at(float(ridge)) for ridge in ridges], axis=1)
+        norms = products.norms(ridges)
+        return np.stack([scores_at(*pair) for pair in zip(ridges, norms.T, strict=True)], axis=1)
 
     return scores
 

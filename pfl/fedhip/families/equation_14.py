@@ -9,16 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pfl.errors import InputError
-from pfl.fedhip.affine_head import linear
+from pfl.fedhip.affine_head import AffineHead, linear
 from pfl.fedhip.closed_form import Knowledge, one_hot
 from pfl.fedhip.families.client_problem import ClientProblem
-from pfl.fedhip.families.family import HeadFamily, NormalEquations, Scores
+from pfl.fedhip.families.family import HeadFamily, NormalEquations, Parameters, Scores
 from pfl.ridge.grid import decades
 from pfl.ridge.leave_one_out import left_out
 from pfl.ridge.linalg import factor, ridged, syrk
 from pfl.ridge.smoother import ROUNDED
 
-ALPHAS = (1e-1, 1e4, 2)  # values per factor of ten
+ALPHAS = (1e0, 1e3, 1)  # values per factor of ten
 
 
 def personalized_head(
@@ -102,25 +102,59 @@ def path_of_equation_14(problem: ClientProblem) -> Scores:
             (R E)_i / (R_ii − (K_A R)_ii).
 
         An error of A moves K_A by at most ``condition``·ε of itself, and the difference by at most
-        that of R_ii.
+        that of R_ii; rounding in R moves it by at most α (K_A R)_ii + 1 times ε.
+
+        With V Vᵀ = K_A and more samples than features, R = I − αV (I + αVᵀV)⁻¹Vᵀ.
     """
-    fit, own, targets = problem.global_fit, problem.whitened_fit, problem.judged_targets
-    projected = own.project(fit.errors, problem.whitener.T @ fit.moment)
+    fit, targets = problem.global_fit, problem.judged_targets
+    smooth = _tall if problem.tall else _whole
 
-    def scores(alphas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
-        errors = own.residuals(alphas, fit.errors, projected)
-        whole = own.diagonal(alphas)
-        noise = own.noise(alphas) + ROUNDED * fit.condition * whole
-        residuals = left_out(errors, whole - own.leverages(alphas), noise)
-        return targets[:, None, :] - residuals
+    def scores_at(alpha: float) -> Float[np.ndarray, "j d"]:
+        errors, rest, leverages = smooth(problem, alpha)
+        noise = ROUNDED * (1.0 + alpha * leverages + fit.condition * rest)
+        return targets - left_out(errors, rest - leverages, noise)
 
-    return scores
+    return lambda alphas: np.stack([scores_at(float(alpha)) for alpha in alphas], axis=1)
+
+
+# R E, and the diagonals of R and K_A R, of the judged samples.
+_Smoothed = tuple[Float[np.ndarray, "j d"], Float[np.ndarray, " j"], Float[np.ndarray, " j"]]
+
+
+def _whole(problem: ClientProblem, alpha: float) -> _Smoothed:
+    """From the (n, n) system, all samples being judged."""
+    kernel = problem.mixed
+    smooth = factor(alpha * kernel, 1.0, "alpha").solve(np.eye(len(kernel)))
+    return smooth @ problem.global_fit.errors, np.diag(smooth), np.sum(smooth * kernel, axis=1)
+
+
+def _tall(problem: ClientProblem, alpha: float) -> _Smoothed:
+    """From the (m, m) system."""
+    fit = problem.global_fit
+    system = factor(alpha * problem.whitened_gram, 1.0, "alpha")
+    leverages = np.sum(system.half_solve(fit.whitened.T) ** 2, axis=0)
+    explained = fit.whitened @ system.solve(problem.pooled.whitener.T @ problem.moment)
+    return fit.errors - alpha * explained, 1.0 - alpha * leverages, leverages
+
+
+def _client_head(one: Parameters, problem: ClientProblem) -> AffineHead:
+    """The head by what leave-one-out has made of the samples, where there are few of them.
+
+    P_k = G + α U (Λ + βI)^(−1/2) VᵀR E.
+    """
+    if problem.tall or one.alpha == 0 or len(problem.labels) == 0:
+        return linear(
+            personalized_head(problem.server, problem.features, problem.labels, one.alpha)
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        remedy = _lower(one.alpha, problem.server.beta)
+        weights = factor(one.alpha * problem.mixed, 1.0, remedy=remedy).solve(problem.errors)
+        moved = problem.pooled.whitener @ (problem.global_fit.whitened.T @ weights)
+    return linear(problem.server.head + one.alpha * moved)
 
 
 EQUATION_14 = HeadFamily(
-    head=lambda one, problem: linear(
-        personalized_head(problem.server, problem.features, problem.labels, one.alpha)
-    ),
+    head=_client_head,
     leave_one_out=lambda problem, _: path_of_equation_14(problem),
     normal_equations=lambda one, own, server: NormalEquations(
         ridged(server.gram + one.alpha * own.gram_matrix(), server.beta),

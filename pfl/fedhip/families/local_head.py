@@ -27,7 +27,7 @@ def local_head(
 def local_path(problem: ClientProblem) -> Scores:
     """Left-out scores of L_k(β), for each β; residuals are R Y_k over the diagonal of R at 1/β."""
     fit, targets = problem.own_fit, problem.judged_targets
-    projected = fit.project(targets, problem.cross)
+    projected = fit.project(targets, problem.cross if problem.tall else None)
 
     def scores(betas: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b d"]:
         weights = 1.0 / betas

@@ -13,14 +13,14 @@ from jaxtyping import Float, Int
 
 from pfl.fedhip.affine_head import AffineHead, linear, weighted_sum
 from pfl.fedhip.closed_form import Knowledge
-from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.client_problem import ClientProblem, Pooled
 from pfl.fedhip.families.table import FAMILIES, Candidate, Family
 from pfl.fedhip.selection.calibration import SIZE
 from pfl.fedhip.selection.candidates import PersonalizeSettings, Prior, candidates, of_family
 from pfl.fedhip.selection.judged import Judged, judge
 from pfl.fedhip.selection.left_out_prior import left_out_log_ratio, own_log_ratio
 from pfl.fedhip.selection.stacking import stack
-from pfl.ridge.linalg import Spectrum, spectrum
+from pfl.ridge.linalg import spectrum
 from pfl.runtime.class_prior import shares
 
 LOCAL, GLOBAL_PRIOR = "local", "global-prior"
@@ -37,16 +37,19 @@ class Alternatives:
     Attributes:
         candidates: every candidate, the most global first.
         settings: what the user fixed.
-        server: the server's answer.
-        spectrum: of the sums FᵀF.
+        pooled: the server's answer, and what follows from it for all clients.
         temperature: s of G where a client has nothing to calibrate with.
     """
 
     candidates: tuple[Candidate, ...]
     settings: PersonalizeSettings
-    server: Knowledge
-    spectrum: Spectrum
+    pooled: Pooled
     temperature: float
+
+    @property
+    def server(self) -> Knowledge:
+        """The server's answer."""
+        return self.pooled.server
 
     def numbers(self, family: Family) -> tuple[int, ...]:
         """Numbers of a family's candidates."""
@@ -71,7 +74,10 @@ def prepare_choice(server: Knowledge, settings: PersonalizeSettings) -> Alternat
     """Prepare the choice of every client from what the server sent."""
     scale = scale_of(server.gram, server.samples)
     return Alternatives(
-        candidates(settings, scale), settings, server, spectrum(server.gram), temperature(server)
+        candidates(settings, scale),
+        settings,
+        Pooled(server, spectrum(server.gram)),
+        temperature(server),
     )
 
 
@@ -159,7 +165,7 @@ def choose(
     or one sample nothing can be learned by leaving one out: then the personalized head is G, the
     others are the most global of their family, and no prior counts.
     """
-    problem = ClientProblem(alternatives.server, alternatives.spectrum, features, labels)
+    problem = ClientProblem(alternatives.pooled, features, labels)
     verdict = (_judged if len(labels) > 1 else _unjudged)(alternatives, problem)
 
     def head(number: int) -> AffineHead:

@@ -18,7 +18,6 @@ from jaxtyping import Float
 from pfl.data.features.fixed_point import dequantize
 from pfl.evaluation.heads import even_ratio, head_group, shared_group
 from pfl.evaluation.metrics import EXTERNAL_TEST, GLOBAL, HEADS, PERSONALIZED
-from pfl.evaluation.reliability import Reliability
 from pfl.evaluation.scoring import HeadGroup, score_own
 from pfl.fedhip.closed_form import received
 from pfl.fedhip.heads import create_heads, stored_head
@@ -28,10 +27,12 @@ from pfl.fedhip.selection.choice import KEPT, Alternatives, Chosen, choose, prep
 from pfl.flower.client.site import Site, site_features
 from pfl.flower.messages.hello import Hello, hello_record
 from pfl.flower.messages.moments import array_record, arrays_of, moments_of, moments_record
+from pfl.flower.messages.reliability import sums_of
 from pfl.flower.parameters import read_json, to_json
 
 # Names of the records in messages.
 SENT, SUMS, HEAD, SETTINGS, METRICS = "sent", "sums", "head", "settings", "metrics"
+HITS, BY_BIN = "hits", "by-bin:"  # of a head, after its name
 
 
 def greet(site: Site, *_: RecordDict) -> RecordDict:
@@ -100,7 +101,7 @@ def make_heads(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
     own, outside = site.samples(features, site.held.test), site.external(features)
     for name, head in _groups(alternatives, chosen, features.step).items():
         hits, reliable = score_own(*own, head)
-        told |= {f"{name}:{part}": value for part, value in _sums(hits, reliable).items()}
+        told |= {f"{name}:{HITS}": hits, **sums_of(reliable, f"{name}:{BY_BIN}")}
         told[f"{EXTERNAL_TEST}:{name}"] = score_own(*outside, replace(head, own_bias=head.bias))[0]
     return RecordDict({METRICS: MetricRecord(told)})
 
@@ -111,17 +112,6 @@ def _groups(alternatives: Alternatives, chosen: Chosen, step: float) -> dict[str
     own = {kind: head_group(stored_head(chosen, kind), step, even) for kind in KEPT}
     shared = shared_group(alternatives.server, alternatives.temperature, step)
     return {name: shared if name == GLOBAL else own[name] for name in HEADS}
-
-
-def _sums(hits: int, reliable: Reliability) -> dict[str, int | float | list[int] | list[float]]:
-    """Correct predictions, and the sums of one client that the report's probabilities need."""
-    return {
-        "hits": hits,
-        "loss": float(reliable.loss[0]),
-        "bins": reliable.count[0].tolist(),
-        "confidence": reliable.confidence[0].tolist(),
-        "hits-by-bin": reliable.hits[0].tolist(),
-    }
 
 
 def _keep(

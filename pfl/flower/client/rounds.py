@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import MetricRecord, RecordDict
 from jaxtyping import UInt8
@@ -26,6 +28,7 @@ from pfl.data.tensors.pixels import PixelView, load_pixels, pixel_sums, pixel_vi
 from pfl.errors import InputError
 from pfl.flower.client.site import Site, stamp
 from pfl.flower.messages.hello import Hello, hello_record
+from pfl.flower.messages.reliability import sums_of
 from pfl.flower.messages.tensors import tensor_record, tensors_of
 from pfl.flower.parameters import read_json
 from pfl.flower.trained import Trained, from_dict
@@ -35,16 +38,24 @@ from pfl.training.rounds import ClientRound, Member, TrainRequest, model_state
 
 SHARED, SENT, TOLD, METRICS = "shared", "sent", "told", "metrics"
 PRIVATE, MEMORY = "private", "memory"
+CLASS_COUNT = "class-count"
 
 
 def greet(site: Site, content: RecordDict, *_: RecordDict) -> RecordDict:
-    """Number, kind of images, and sums over the pixels that are trained with."""
-    data = _data(site, _trained(content)).clients[site.client]  # not yet normalized as all others'
+    """Number, kind of images, and sums over the pixels that are trained with.
+
+    Class counts, by the numbers of this site's classes, if the method asks for them.
+    """
+    method = _trained(content)
+    known = _data(site, method)
+    data = known.clients[site.client]  # not yet normalized as all others'
+    own = replace(known, clients={site.client: data})  # a simulation's folder has all clients
     sums = pixel_sums(data.samples())
     facts = {
         "train": len(data),
         "channels": data.stored.shape[3],
         "pixels": [sums.count, sums.first.tolist(), sums.second.tolist()],
+        CLASS_COUNT: own.class_count.tolist() if method.counted else [],
     }
     recipe = {"side": data.stored.shape[1]}
     return hello_record(Hello(site.client, recipe, site.index.classes, facts))
@@ -62,15 +73,16 @@ def play_part(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
 
 
 def score_own(site: Site, content: RecordDict, state: RecordDict) -> RecordDict:
-    """Accuracy on the client's own samples; after the last round its model is kept."""
+    """The tests on the client's own samples, as sums; after the last round its model is kept."""
     torch.set_num_threads(1)
     problem, place = _problem(site, content), _place(site, content, state)
-    own, validation = OwnTestRequest(place).perform(problem)
+    tested = OwnTestRequest(place).perform(problem)
     if site.out is not None and place.round == problem.training.rounds:
         weights = model_state(model_in_use(problem, place))
         with replacing(site.out / "model.safetensors") as part:
             save_file({name: value.contiguous() for name, value in weights.items()}, part)
-    return RecordDict({METRICS: MetricRecord({"own": own, "validation": validation})})
+    metrics: dict[str, Any] = {"own": tested.accuracy, "validation": tested.validation}
+    return RecordDict({METRICS: MetricRecord(metrics | sums_of(tested.reliability))})
 
 
 def _trained(content: RecordDict) -> Trained:
@@ -103,7 +115,8 @@ def _problem(site: Site, content: RecordDict) -> LocalProblem:
     side = data.tests.pooled.stored.shape[1]
     network = trained.make_network(channels, side, data.classes)
     known = FederatedData(own, data.tests.each(normalized), data.classes)
-    return local_problem(trained.training, network, trained.make_algorithm, known)
+    count = np.array(common[CLASS_COUNT], np.int64)
+    return local_problem(trained.training, network, trained.make_algorithm, known, count)
 
 
 def _normalized(data: ClientData, channels: int, view: PixelView) -> ClientData:

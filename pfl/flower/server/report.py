@@ -12,20 +12,21 @@ from pfl.artifacts.json import json_text
 from pfl.errors import InputError
 from pfl.evaluation.accuracies import Accuracies, ClientAccuracies, clients_csv
 from pfl.evaluation.metrics import EQUATION_14, EXTERNAL_TEST, HEADS, LOCAL, accuracy
-from pfl.evaluation.reliability import BINS, Reliability
+from pfl.evaluation.reliability.sums import Reliability, joined
 from pfl.evaluation.report import choice_columns, families, heads_metrics
 from pfl.fedhip.closed_form import received
 from pfl.fedhip.families.table import FAMILIES
 from pfl.fedhip.selection.candidates import personalize_settings
-from pfl.fedhip.selection.choice import NO_CHOICE, prepare_choice
-from pfl.flower.client.fedhip import METRICS, ServerAnswer
+from pfl.fedhip.selection.choice import prepare_choice
+from pfl.flower.client.fedhip import BY_BIN, HITS, METRICS, ServerAnswer
+from pfl.flower.messages.reliability import reliability_of
 from pfl.flower.server.exchange import Exchange
 from pfl.flower.server.traffic import traffic_csv
 
 CHOICES = tuple(f"choice:{kind}" for kind in (LOCAL, EQUATION_14))
 OUTSIDE = tuple(f"{EXTERNAL_TEST}:{name}" for name in HEADS)
-COUNTS = ("train", "test", EXTERNAL_TEST, *OUTSIDE, *(f"{name}:hits" for name in HEADS))
-BY_BIN = ("bins", "confidence", "hits-by-bin")
+COUNTS = ("train", "test", EXTERNAL_TEST, *OUTSIDE, *(f"{name}:{HITS}" for name in HEADS))
+LISTS = ("member", "stack")  # a number for each family
 
 # One client's answer: counts of samples and correct predictions, the candidates that its heads are
 # and their weights, and the sums that tell how reliable its probabilities are.
@@ -42,31 +43,19 @@ def parse_told(node: int, content: RecordDict) -> Told:
     del node  # every way to parse an answer has the same signature
     sent = dict(content.metric_records[METRICS].items())
     counts = {name: sent.get(name) for name in (*COUNTS, *CHOICES)}
-    if not all(isinstance(value, int) for value in counts.values()) or not _possible(sent):
-        raise InputError(f"it tells {sent}, which cannot be")
-    return sent
-
-
-def _possible(sent: Told) -> bool:
-    """Whether counts and sums are of the right form, and no more is right than was tested."""
-    try:
-        lists = {f"{name}:{part}": BINS for name in HEADS for part in BY_BIN}
-        lists |= {"member": len(FAMILIES), "stack": len(FAMILIES)}
-        numbers = {name: np.asarray(sent[name], np.float64) for name in (*lists, *COUNTS)}
-        single = [np.asarray(sent[n], np.float64) for n in ("prior", *(f"{h}:loss" for h in HEADS))]
-    except (KeyError, ValueError, TypeError):
-        return False
-    shapes = all(numbers[name].shape == (size,) for name, size in lists.items())
-    known = [*numbers.values(), *single]
-    if not shapes or not all(np.isfinite(value).all() for value in known):
-        return False
-    right = [(f"{name}:hits", "test") for name in HEADS]
+    whole = {name: value for name, value in counts.items() if isinstance(value, int)}
+    right = [(f"{name}:{HITS}", "test") for name in HEADS]
     right += [(name, EXTERNAL_TEST) for name in OUTSIDE]
-    return (
-        all(0 <= numbers[hits] <= numbers[samples] for hits, samples in right)
-        and all(numbers[f"{name}:bins"].sum() == numbers["test"] for name in HEADS)
-        and bool((numbers["member"] >= NO_CHOICE).all())
-    )
+    if len(whole) < len(counts) or not all(0 <= whole[hits] <= whole[of] for hits, of in right):
+        raise InputError(f"it counts {counts}, which cannot be")
+    for name in (*LISTS, "prior"):
+        value = np.asarray(sent.get(name, np.nan), np.float64)
+        if value.shape != (() if name == "prior" else (len(FAMILIES),)) or np.isnan(value).any():
+            raise InputError(f"its '{name}' is {sent.get(name)}, which cannot be")
+    for name in HEADS:
+        if reliability_of(sent, f"{name}:{BY_BIN}").samples[0] != whole["test"]:
+            raise InputError("its sums of probabilities are of more or fewer samples than its test")
+    return sent
 
 
 def write_report(
@@ -99,7 +88,7 @@ def write_report(
         "client": clients, "train": column["train"], "test": column["test"],
     }  # fmt: skip
     chosen = choice_columns(stack, np.array(column["prior"], np.float64), local, paper)
-    accuracies = {head: _accuracies(column, head) for head in HEADS}
+    accuracies = {head: _accuracies(told, column, head) for head in HEADS}
     run = {
         "families": families(stack),
         "clients": len(clients),
@@ -111,13 +100,10 @@ def write_report(
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
 
 
-_NAMES = (
-    *COUNTS, *CHOICES, "stack", "prior",
-    *(f"{head}:{part}" for head in HEADS for part in ("loss", *BY_BIN)),
-)  # fmt: skip
+_NAMES = (*COUNTS, *CHOICES, *LISTS, "prior")
 
 
-def _accuracies(column: Columns, head: str) -> ClientAccuracies:
+def _accuracies(told: Mapping[int, Told], column: Columns, head: str) -> ClientAccuracies:
     """The tests that clients make by themselves; the external one in simulations alone."""
 
     def made(hits: str, samples: str, reliable: Reliability | None = None) -> Accuracies:
@@ -125,17 +111,7 @@ def _accuracies(column: Columns, head: str) -> ClientAccuracies:
         values = accuracy(np.array(column[hits], np.int64), counted)
         return Accuracies(values, counted, reliability=reliable)
 
-    def sums(part: str, kind: type) -> np.ndarray:
-        return np.array(column[f"{head}:{part}"], kind)
-
-    bins = (len(column["test"]), BINS)
-    reliable = Reliability(
-        sums("loss", np.float64),
-        *(sums(part, kind).reshape(bins) for part, kind in zip(BY_BIN, _KINDS, strict=True)),
-    )
+    sums = joined([reliability_of(told[k], f"{head}:{BY_BIN}") for k in sorted(told)])
     tested = any(column[EXTERNAL_TEST])
     external = made(f"{EXTERNAL_TEST}:{head}", EXTERNAL_TEST) if tested else None
-    return ClientAccuracies(local=made(f"{head}:hits", "test", reliable), external=external)
-
-
-_KINDS = (np.int64, np.float64, np.int64)  # of ``BY_BIN``
+    return ClientAccuracies(local=made(f"{head}:{HITS}", "test", sums), external=external)

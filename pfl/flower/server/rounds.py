@@ -9,21 +9,25 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from math import nan
 from typing import Any
 
+import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 from flwr.serverapp import Grid
+from jaxtyping import Int64
 
 from pfl.artifacts.files import write_text
 from pfl.artifacts.json import json_text
 from pfl.data.tensors.pixels import PixelSums, normalization
 from pfl.errors import InputError
 from pfl.evaluation.accuracies import ClientAccuracies, clients_csv, metrics
-from pfl.flower.client.rounds import METRICS, SENT, SHARED, TOLD
+from pfl.evaluation.reliability.bins import bins_csv, bins_of
+from pfl.flower.client.rounds import CLASS_COUNT, METRICS, SENT, SHARED, TOLD
 from pfl.flower.messages.hello import Hello
 from pfl.flower.messages.kinds import IMAGES, OWN, ROUND
+from pfl.flower.messages.moments import ADVICE
+from pfl.flower.messages.reliability import reliability_of
 from pfl.flower.messages.tensors import check_tensors, tensor_record, tensors_of
 from pfl.flower.parameters import RunSettings, Section, to_json
 from pfl.flower.server.exchange import Exchange, wait_for_nodes
@@ -32,6 +36,7 @@ from pfl.flower.server.traffic import traffic_csv
 from pfl.flower.trained import Trained, trained
 from pfl.training.checkpoint import save_federation
 from pfl.training.evaluation import OwnTestRequest, score_clients
+from pfl.training.own_test import UNTESTED, OwnTest
 from pfl.training.problem import Problem, make_problem
 from pfl.training.report import rounds_csv, sent_bytes
 from pfl.training.rounds import (
@@ -59,7 +64,8 @@ def run_rounds(grid: Grid, settings: RunSettings, sections: Section) -> None:
     nodes = wait_for_nodes(grid, settings.clients, settings.wait_seconds)
     greeting = RecordDict({TOLD: ConfigRecord({"trained": to_json(asdict(method))})})
     hellos = greet(net, dict.fromkeys(nodes, greeting), IMAGES, settings.fingerprint)
-    common = _common(hellos)
+    count = _class_count(hellos, net.classes) if method.counted else np.zeros(0, np.int64)
+    common = _common(hellos) | {CLASS_COUNT: count.tolist()}
     problem = _problem(method, hellos, common, len(net.classes))
     away = _Away(net, {h.client: node for node, h in hellos.items()}, problem, method, common)
     federation, history, accuracies = _play(problem, away)
@@ -79,6 +85,26 @@ def _common(hellos: Mapping[int, Hello]) -> dict[str, Any]:
         parts.append(PixelSums(count, *wide))
     mean, std = normalization(parts)
     return {"channels": channels, "mean": mean.tolist(), "std": std.tolist()}
+
+
+def _class_count(hellos: Mapping[int, Hello], classes: Sequence[str]) -> Int64[np.ndarray, " d"]:
+    """Everybody's training samples of each of the run's classes.
+
+    Raises:
+        InputError: a client's counts are not those of so many samples.
+    """
+    total = np.zeros(len(classes), np.int64)
+    for hello in hellos.values():
+        facts: Mapping[str, Any] = hello.facts
+        count, samples = facts[CLASS_COUNT], facts["train"]
+        whole = all(type(number) is int and number >= 0 for number in count)  # True is none
+        if not whole or len(count) != len(hello.classes) or sum(count) != samples:
+            raise InputError(
+                f"Client {hello.client} counts {count} samples of its {len(hello.classes)} classes "
+                f"and has {samples}. {ADVICE}."
+            )
+        np.add.at(total, [classes.index(name) for name in hello.classes], count)
+    return total
 
 
 def _problem(
@@ -142,16 +168,18 @@ class _Away:
         for _, update in self.net.ask(self._messages(places), ROUND, parse):
             yield update
 
-    def _test(self, places: Sequence[ClientRound]) -> Iterator[tuple[float, float]]:
-        """Each client's accuracy, unknown where it does not answer."""
+    def _test(self, places: Sequence[ClientRound]) -> Iterator[OwnTest]:
+        """What each client's model achieves, unknown where it does not answer."""
 
-        def parse(node: int, content: RecordDict) -> tuple[float, float]:
-            accuracies = content.metric_records[METRICS]
-            return float(str(accuracies["own"])), float(str(accuracies["validation"]))
+        def parse(node: int, content: RecordDict) -> OwnTest:
+            del node  # every way to parse an answer has the same signature
+            sent = content.metric_records[METRICS]
+            accuracy, validation = (float(str(sent[name])) for name in ("own", "validation"))
+            return OwnTest(accuracy, validation, reliability_of(sent))
 
-        accuracy = dict(self.net.ask(self._messages(places), OWN, parse))
+        tested = dict(self.net.ask(self._messages(places), OWN, parse))
         for place in places:
-            yield accuracy.get(self.nodes[place.client], (nan, nan))
+            yield tested.get(self.nodes[place.client], UNTESTED)
 
     def _messages(self, places: Sequence[ClientRound]) -> dict[int, RecordDict]:
         """A message a client; the download is the same for all."""
@@ -197,5 +225,7 @@ def _report(
     write_text(folder / "rounds.csv", rounds_csv(history))
     write_text(folder / "per_client.csv", clients_csv(facts, {settings.method: accuracies}))
     write_text(folder / "metrics.json", json_text(numbers))
+    bins = bins_of({settings.method: accuracies.local.reliability})
+    write_text(folder / "reliability.csv", bins_csv(bins))
     write_text(folder / "traffic.csv", traffic_csv(net.traffic))
     save_federation(folder / "shared.safetensors", federation, {"method": settings.method})

@@ -9,6 +9,8 @@ from pfl.runtime.values import annotated, checked
 from pfl.training.algorithm import Algorithm
 from pfl.training.methods.apfl import apfl
 from pfl.training.methods.cd2pfed.cd2pfed import CD2Settings, cd2_pfed
+from pfl.training.methods.class_prior.fedavg_prior import fedavg_prior
+from pfl.training.methods.class_prior.fedrod import fedrod
 from pfl.training.methods.ditto import ditto
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.methods.fedavg_ft import fedavg_ft
@@ -37,7 +39,10 @@ METHODS: dict[str, Callable[..., Algorithm]] = {
     "fedbabu": fedbabu,
     "apfl": apfl,
     "pfedme": pfedme,
+    "fedavg-prior": fedavg_prior,
+    "fedrod": fedrod,
 }
+COUNTED = frozenset({"fedavg-prior"})  # whose clients tell class counts: asked before a network is
 RECORDS: dict[str, Callable[..., object]] = {"cd2-pfed": CD2Settings}
 
 

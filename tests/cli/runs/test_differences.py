@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from pfl.cli import display
 from pfl.cli.runs.differences import differences, parameters
 from pfl.errors import InputError
 from tests.tiny import pfl, told
@@ -52,6 +53,26 @@ def test_accuracies_stand_side_by_side_and_clients_are_ordered_by_their_change()
     assert [row["client"] for row in found["lost-most"]] == [2]
     assert found["clients"] == {"compared": 4, "gained": 2, "lost": 1, "unchanged": 1}
     assert differences(first, second, 1)["gained-most"][0]["client"] == 1
+
+
+def test_likelihoods_differ_by_nats_and_errors_by_points():
+    def with_probabilities(nll, ece):
+        comparison = {
+            "a": {"local-test:nll": {"mean": nll, "std": None}, "local-test:ece": {"mean": ece}}
+        }
+        return run(0.5, {0: 0.5}, comparison)
+
+    found = differences(with_probabilities(0.75, 0.5), with_probabilities(0.5, 0.75), 5)
+    rows = {(row["model"], row["measure"]): row for row in found["accuracy"]}
+    nll, ece = (rows["a", f"local-test:{name}"] for name in ("nll", "ece"))
+    assert [display.text(nll[key]) for key in ("first", "second", "difference")] == [
+        "0.75",
+        "0.5",
+        "-0.250",
+    ]
+    assert [display.text(ece[key]) for key in ("first", "second", "difference")] == [
+        "50.0 %", "75.0 %", "+25.0",
+    ]  # fmt: skip
 
 
 def test_the_other_way_round_every_difference_has_the_other_sign():

@@ -83,6 +83,7 @@ def test_labels_and_statistics_are_those_of_the_samples():
         torch.testing.assert_close(part.view.mean.double(), scaled.mean((0, 1, 2)))
         torch.testing.assert_close(part.view.std.double(), scaled.std((0, 1, 2), correction=0))
     assert data.classes == CLASSES
+    assert data.class_count.tolist() == np.bincount(index.label[training]).tolist()
 
 
 def test_validation_parts_are_drawn_by_the_seed():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfl.errors import InputError
-from pfl.evaluation.reliability import (
+from pfl.evaluation.reliability.sums import (
     BINS,
     FLOOR,
     Reliability,
