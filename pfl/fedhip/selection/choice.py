@@ -259,7 +259,7 @@ def _worse(
     scores = sum(w * one.scores for w, one in zip(weights, members.values(), strict=True))
     wrong, others = (np.argmax(z, axis=1) != labels for z in (scores, shared.scores))
     only, other = int((wrong & ~others).sum()), int((others & ~wrong).sum())
-    return only - other > CHANCE * np.sqrt(only + other)
+    return bool(only - other > CHANCE * np.sqrt(only + other))
 
 
 def _unjudged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:

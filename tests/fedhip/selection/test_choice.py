@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import aggregate
-from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.equation_14 import personalized_head
 from pfl.fedhip.families.local_head import local_head
 from pfl.fedhip.families.table import FAMILIES, Family
@@ -28,7 +27,7 @@ from pfl.fedhip.selection.choice import (
 )
 from pfl.fedhip.selection.left_out_prior import own_log_ratio
 from pfl.ridge.linalg import spectrum
-from tests.fedhip.problems import pool_of, pools
+from tests.fedhip.problems import pool_of, pools, problem_of
 from tests.fedhip.test_closed_form import own, total
 from tests.strategies import Federation, federations
 
@@ -59,16 +58,18 @@ def equal(one, two):
     assert one.choice == two.choice
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(max_clients=5), families, st.integers(1, 6), seeds)
 def test_theorem_3_through_the_choice_bit_for_bit(federation, family, others, seed):
     """Client 0 stays; everybody else's samples are dealt anew, to another number of clients."""
     dealt = federation.dealt_anew(others, np.random.default_rng(seed))
     mine = own(federation, 0)
-    equal(choose(alternatives(federation, family), *mine), choose(alternatives(dealt, family), *mine))
+    equal(
+        choose(alternatives(federation, family), *mine), choose(alternatives(dealt, family), *mine)
+    )
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(federations(), seeds)
 def test_clients_in_another_order_have_the_same_heads_bit_for_bit(federation, seed):
     order = np.random.default_rng(seed).permutation(federation.clients)
@@ -78,7 +79,7 @@ def test_clients_in_another_order_have_the_same_heads_bit_for_bit(federation, se
         equal(one, choose(alternatives(other), *own(other, order[k])))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(), seeds)
 def test_a_client_sees_nothing_of_another_beyond_the_sums(federation, seed):
     """Another client's samples may change as long as the sums do not: here, signs in pairs."""
@@ -95,9 +96,9 @@ def test_a_client_sees_nothing_of_another_beyond_the_sums(federation, seed):
     equal(choose(alternatives(one), *mine), choose(alternatives(two), *mine))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(), st.sampled_from([0.0, 0.1, 30.0]))
-def test_numbers_mean_what_the_paper_says_bit_for_bit(federation, alpha):
+def test_numbers_mean_what_the_paper_says(federation, alpha):
     """Equation (14) and the local head, from the functions of the paper; without a prior."""
     fixed = alternatives(federation, Family.FEDHIP, alpha=alpha, beta=7.0, prior=Prior.NONE)
     for k in range(federation.clients):
@@ -109,11 +110,12 @@ def test_numbers_mean_what_the_paper_says_bit_for_bit(federation, alpha):
             (PERSONALIZED, paper), (EQUATION_14, paper), (LOCAL, local),
             (GLOBAL_PRIOR, fixed.server.head),
         ):  # fmt: skip
-            np.testing.assert_array_equal(heads.kept[kind].head.weight, weight)
+            atol = 1e-11 * (1 + np.abs(weight).max())
+            np.testing.assert_allclose(heads.kept[kind].head.weight, weight, rtol=0, atol=atol)
             assert not heads.kept[kind].head.bias.any()
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(federations(), st.sampled_from(FAMILIES))
 def test_being_told_the_choice_gives_the_chosen_head_bit_for_bit(federation, family):
     """And its calibration to what the solver leaves open."""
@@ -138,7 +140,7 @@ def test_being_told_the_choice_gives_the_chosen_head_bit_for_bit(federation, fam
         assert b.prior == pytest.approx(a.prior, abs=2e-3)
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(), families)
 def test_of_each_family_the_first_candidate_of_least_objective_is_taken(federation, family):
     choosing = alternatives(federation, family)
@@ -159,7 +161,7 @@ def test_of_each_family_the_first_candidate_of_least_objective_is_taken(federati
         )
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(), families, st.integers(0, 1))
 def test_none_or_one_sample_leaves_an_open_choice_to_the_global_head(federation, family, samples):
     """Without a prior, at the temperature that sums give; others are the most global of theirs."""
@@ -188,7 +190,7 @@ def test_a_head_of_given_numbers_needs_no_sample_to_be_chosen_by(family, samples
     assert chosen.kept[PERSONALIZED].prior == 0.0
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(federations(), families)
 def test_no_prior_is_none_and_else_it_is_that_of_the_counts(federation, family):
     mine = own(federation, 0)
@@ -200,7 +202,7 @@ def test_no_prior_is_none_and_else_it_is_that_of_the_counts(federation, family):
     np.testing.assert_array_equal(chosen.log_ratio, own_log_ratio(*counts, 0.5))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(pools(least=0), families)
 def test_a_personalized_head_is_what_its_stack_says(pool, family):
     """The recorded weights times the heads of the recorded candidates."""
@@ -208,7 +210,7 @@ def test_a_personalized_head_is_what_its_stack_says(pool, family):
         return
     choosing = prepare_choice(pool.server(), PersonalizeSettings(family))
     chosen = choose(choosing, *pool.mine)
-    problem = ClientProblem(choosing.server, choosing.spectrum, *pool.mine)
+    problem = problem_of(choosing.server, *pool.mine)
     weight, bias = np.zeros((2, *choosing.server.head.shape)), np.zeros((2, pool.classes))
     for number, factor, share in zip(chosen.member, chosen.factor, chosen.stack, strict=True):
         if number == NO_CHOICE:
@@ -217,14 +219,14 @@ def test_a_personalized_head_is_what_its_stack_says(pool, family):
         head = choosing.head(int(number), problem)
         weight[0] += factor * head.weight
         bias[0] += factor * head.bias
-        assert factor > 0
+        assert factor >= 0  # 0 of a head that says nothing
         assert share > 0
     kept = chosen.kept[PERSONALIZED].head
     np.testing.assert_allclose(kept.weight, weight[0], rtol=1e-12, atol=0)
     np.testing.assert_allclose(kept.bias, bias[0], rtol=1e-12, atol=0)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(pools(least=2), st.permutations(range(4)), st.sampled_from(list(Family)))
 def test_classes_in_another_order_are_the_same_classes(pool, order, family):
     """Heads, calibration and stack; with given numbers, since equally good ones may differ."""
@@ -242,7 +244,7 @@ def test_classes_in_another_order_are_the_same_classes(pool, order, family):
         np.testing.assert_allclose(again, scores[:, order], rtol=0, atol=5e-3 * size)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(federations(), st.integers(-6, 4), families)
 def test_features_in_another_unit_of_two_give_the_same_predictions(federation, power, family):
     """Ridges given in the same unit; those of the grid are round numbers, so not quite."""
@@ -263,7 +265,7 @@ def test_features_in_another_unit_of_two_give_the_same_predictions(federation, p
         np.testing.assert_array_equal(two.argmax(1)[clear], one.argmax(1)[clear])
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(federations())
 def test_all_samples_twice_leave_everybodys_shares_as_they_are(federation):
     twice = Federation(
@@ -278,11 +280,11 @@ def left_out_scores(verdict):
     return sum(w * one.scores for w, one in zip(verdict.weights, members, strict=True))
 
 
-@settings(max_examples=40)
+@settings(max_examples=13)
 @given(pools(least=2))
 def test_the_sum_never_errs_more_than_the_global_head_with_prior_but_by_chance(pool):
     choosing = prepare_choice(pool.server(), PersonalizeSettings(Family.AUTO))
-    problem = ClientProblem(choosing.server, choosing.spectrum, *pool.mine)
+    problem = problem_of(choosing.server, *pool.mine)
     verdict = choice._judged(choosing, problem)
     wrong, others = (
         z.argmax(axis=1) != problem.judged_labels
@@ -304,9 +306,7 @@ def test_more_errors_than_chance_are_noticed(only, other, worse):
     shared = np.array([wrong] * 3 + [right] * only + [wrong] * other + [right] * 20)
     labels = np.zeros(samples, int)
     judged = choice.Judged(0, 1.0, 0.0, 0.0, scores)
-    found = choice._worse(
-        {Family.LDA: judged}, np.ones(1), replace(judged, scores=shared), labels
-    )
+    found = choice._worse({Family.LDA: judged}, np.ones(1), replace(judged, scores=shared), labels)
     assert found is worse
 
 
@@ -349,7 +349,7 @@ def noisy(pool, seed, size):
     return replace(server, gram=gram, cross=cross, count=count.astype(int), head=head)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(pools(), seeds, st.sampled_from([0.3, 3.0, 30.0]))
 def test_noise_in_the_sums_ends_in_no_exception(pool, seed, size):
     chosen = choose(prepare_choice(noisy(pool, seed, size), PersonalizeSettings(Family.AUTO)),
