@@ -104,11 +104,7 @@ def reserve(
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype | type | str,
-<<<<<<< HEAD
     empty: int | float | None = None,
-=======
-    empty: float | int | None = None,
->>>>>>> a2e4c116afdd258fa0ec89ca4d2a74b1a439b574
 ) -> h5py.Dataset:
     """Make an empty dataset to be filled by rows in ascending order.
 
