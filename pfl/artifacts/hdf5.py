@@ -104,7 +104,7 @@ def reserve(
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype | type | str,
-    empty: float | int | None = None,
+    empty: int | float | None = None,
 ) -> h5py.Dataset:
     """Make an empty dataset to be filled by rows in ascending order.
 
