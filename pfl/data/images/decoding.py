@@ -7,18 +7,21 @@ rounded. Color profiles are not applied, as is usual in training vision models.
 
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image
 
+from pfl.data.images.orientation import upright
+from pfl.data.images.png import without_metadata
 from pfl.errors import InputError, of_system
 
 # Formats that hold pixels; Pillow also knows some that run programs (EPS) or call for them.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000", "AVIF")
 MAX_PIXELS = 89_478_485  # 256 MiB in 8-bit RGB
+T = TypeVar("T")
 
 
 def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
@@ -28,10 +31,7 @@ def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
         InputError: the bytes are no image, a damaged one, one with more than ``MAX_PIXELS`` pixels
             or with values of no known range.
     """
-    with _opened(data, name) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
-        return _rgb(image, name)
+    return _read(data, name, _rgb)
 
 
 def check(data: bytes, name: str) -> None:
@@ -41,26 +41,32 @@ def check(data: bytes, name: str) -> None:
         InputError: as :func:`decode`.
     """
     decode(data, name)
-    with _opened(data, name) as image:
-        image.verify()
+    _read(data, name, lambda image, _: image.verify())
 
 
-@contextmanager
-def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
-    """The image; whatever Pillow raises within is a sentence, but for failures of the system."""
+def _read(data: bytes, name: str, use: Callable[[Image.Image, str], T]) -> T:
+    """What ``use`` makes of the image; of a PNG without its metadata where those are in the way.
+
+    Whatever Pillow raises is a sentence, but for failures of the system.
+    """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            yield image
+            return use(image, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(name, str(error)) from error
     except Exception as error:  # Decoders raise nearly anything on damaged bytes.
         if isinstance(error, InputError) or of_system(error):
             raise
+        plain = without_metadata(data)
+        if len(plain) < len(data):
+            return _read(plain, name, use)
         raise _damaged(name, error) from error
 
 
 def _rgb(image: Image.Image, name: str) -> UInt8[np.ndarray, "h w 3"]:
-    ImageOps.exif_transpose(image, in_place=True)
+    if image.width * image.height > MAX_PIXELS:
+        raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
+    image = upright(image)
     if image.mode.startswith("I"):
         return np.repeat(_eight_bits(np.asarray(image), name)[:, :, None], 3, axis=2)
     if image.mode == "F":
