@@ -2,7 +2,8 @@
 
 What is done to each: orientation from EXIF applied; first frame of an animation; transparency laid
 on white; palettes, grey, CMYK and the like converted to RGB; 16-bit grey scaled by 255 / 65535 and
-rounded. Color profiles are not applied, as is usual in training vision models.
+rounded; of 16-bit colors the upper 8 bits. Color profiles are not applied, as is usual in training
+vision models.
 """
 
 import io
@@ -12,10 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from pfl.data.images.orientation import upright
-from pfl.data.images.png import without_metadata
+from pfl.data.images.png import match_key, without_metadata
+from pfl.data.images.tiff import check_layout, levels, unread, unread_layout, widen_palette
 from pfl.errors import InputError, of_system
 
 # Formats that hold pixels; Pillow also knows some that run programs (EPS) or call for them.
@@ -31,7 +33,7 @@ def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
         InputError: the bytes are no image, a damaged one, one with more than ``MAX_PIXELS`` pixels
             or with values of no known range.
     """
-    return _read(data, name, _rgb)
+    return _read(data, name, lambda image: _rgb(image, data, name))
 
 
 def check(data: bytes, name: str) -> None:
@@ -41,17 +43,17 @@ def check(data: bytes, name: str) -> None:
         InputError: as :func:`decode`.
     """
     decode(data, name)
-    _read(data, name, lambda image, _: image.verify())
+    _read(data, name, lambda image: image.verify())
 
 
-def _read(data: bytes, name: str, use: Callable[[Image.Image, str], T]) -> T:
+def _read(data: bytes, name: str, use: Callable[[Image.Image], T]) -> T:
     """What ``use`` makes of the image; of a PNG without its metadata where those are in the way.
 
     Whatever Pillow raises is a sentence, but for failures of the system.
     """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            return use(image, name)
+            return use(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(name, str(error)) from error
     except Exception as error:  # Decoders raise nearly anything on damaged bytes.
@@ -60,30 +62,38 @@ def _read(data: bytes, name: str, use: Callable[[Image.Image, str], T]) -> T:
         plain = without_metadata(data)
         if len(plain) < len(data):
             return _read(plain, name, use)
-        raise _damaged(name, error) from error
+        layout = unread_layout(data) if isinstance(error, UnidentifiedImageError) else ""
+        raise (unread(name, layout) if layout else _damaged(name, error)) from error
 
 
-def _rgb(image: Image.Image, name: str) -> UInt8[np.ndarray, "h w 3"]:
+def _rgb(image: Image.Image, data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
     if image.width * image.height > MAX_PIXELS:
         raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
+    check_layout(image, name)
+    widen_palette(image)
+    match_key(image, data, name)
+    black, white = levels(image)
     image = upright(image)
     if image.mode.startswith("I"):
-        return np.repeat(_eight_bits(np.asarray(image), name)[:, :, None], 3, axis=2)
+        grey = _eight_bits(image, black, white, name)
+        return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode == "F":
         raise _unknown_range(name, "floating-point values")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
+        # Of grey, Pillow makes RGB from straight transparency alone.
+        image = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _eight_bits(grey: np.ndarray, name: str) -> UInt8[np.ndarray, "h w"]:
-    """Scale 0 … 65535 to 0 … 255 and round to the nearest."""
-    wide = grey.astype(np.int64)
-    if wide.min() < 0 or wide.max() > 65535:
-        raise _unknown_range(name, "32-bit values outside 0 … 65535")
-    return ((wide * 255 + 32767) // 65535).astype(np.uint8)
+def _eight_bits(image: Image.Image, black: int, white: int, name: str) -> UInt8[np.ndarray, "h w"]:
+    """Scale black … white to 0 … 255 and round to the nearest; lay a transparent level on white."""
+    wide, top = np.asarray(image).astype(np.int64), max(black, white)
+    if wide.min() < 0 or wide.max() > top:
+        raise _unknown_range(name, f"32-bit values outside 0 … {top}")
+    grey = ((abs(wide - black) * 255 + top // 2) // top).astype(np.uint8)
+    grey[wide == image.info.get("transparency", -1)] = 255
+    return grey
 
 
 def _too_large(name: str, detail: str) -> InputError:
