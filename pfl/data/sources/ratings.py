@@ -23,7 +23,7 @@ from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import Index
 from pfl.data.sources.files import walk
 from pfl.data.sources.rating_tables import Line, read_table
-from pfl.data.sources.samples import Samples, SourceRequest, assemble
+from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble
 from pfl.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,9 @@ def load(request: SourceRequest) -> Samples:
     if not tables:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
     images = _Images(set(names) - set(tables))
-    ratings = _of_largest(request, _resolved(root, tables, images))
+    found, missing = _resolved(root, tables, images)
+    _check_missing(request, found, missing)
+    ratings = _of_largest(request, found)
     users = sorted({rating.user for rating in ratings})
     scores = sorted({rating.score for rating in ratings})
     rated = sorted({rating.image for rating in ratings})
@@ -68,7 +70,8 @@ def load(request: SourceRequest) -> Samples:
     samples = assemble(
         ImageFiles(root, tuple(rated)), _index(ratings, users, scores, rated), request, cut=True
     )
-    return replace(samples, attributes=samples.attributes | {"users": request.users})
+    facts = {"users": request.users} | ({"left-out": len(missing)} if missing else {})
+    return replace(samples, attributes=samples.attributes | facts)
 
 
 def _index(
@@ -87,8 +90,10 @@ def _index(
     )
 
 
-def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rating]:
-    """All ratings, each with the file that it is of.
+def _resolved(
+    root: Path, tables: Sequence[str], images: "_Images"
+) -> tuple[list[Rating], list[Line]]:
+    """All ratings, each with the file that it is of, and the lines whose images are not there.
 
     Raises:
         InputError: as :func:`load`.
@@ -112,13 +117,29 @@ def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rati
                     "the two lines."
                 )
             ratings[key], places[key] = Rating(image, user, line.score), line.place
-    if missing:
-        more = f" (nor those of {len(missing) - 1} more line(s))" if len(missing) > 1 else ""
-        raise InputError(
-            f"{missing[0].place}: there is no image '{missing[0].image}' in {root}{more}: put it "
-            "there, or remove the line."
-        )
-    return list(ratings.values())
+    return list(ratings.values()), missing
+
+
+def _check_missing(
+    request: SourceRequest, found: Sequence[Rating], missing: Sequence[Line]
+) -> None:
+    """Refuse ratings of images that are not there, or tell that they are left out.
+
+    Raises:
+        InputError: they may not be left out, or are all there are.
+    """
+    if not missing:
+        return
+    lost = len({line.image for line in missing})
+    what = (
+        f"there is no image '{missing[0].image}' in {request.path}; of {len(found) + len(missing)} "
+        f"ratings, {len(missing)} are of {lost} image(s) that are not there"
+    )
+    if request.missing_images is MissingImages.REFUSE or not found:
+        leave = "set prepare.missing-images to skip, which leaves these ratings out"
+        remedy = leave if found else "check that prepare.path is the folder that holds them"
+        raise InputError(f"{missing[0].place}: {what}: put them there, or {remedy}.")
+    log.warning("%s: %s, and left out.", missing[0].place, what)
 
 
 def _owners(tables: Sequence[str]) -> dict[str, str]:

@@ -37,6 +37,13 @@ class TestImages(StrEnum):
     SHARED = "shared"
 
 
+class MissingImages(StrEnum):
+    """What becomes of labels of images that are not there."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
 @dataclass(frozen=True)
 class SourceRequest:
     """What a source is asked for.
@@ -48,6 +55,7 @@ class SourceRequest:
         seed: of that cut.
         users: of ratings: how many users, those with most ratings, are kept; 0 for all.
         test_images: of ratings: what the test images have been to others.
+        missing_images: of ratings: whether those of images that are not there may be left out.
     """
 
     path: Path
@@ -56,6 +64,7 @@ class SourceRequest:
     seed: int
     users: int = 0
     test_images: TestImages = TestImages.UNSEEN
+    missing_images: MissingImages = MissingImages.REFUSE
 
 
 @dataclass(frozen=True)

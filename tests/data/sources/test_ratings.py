@@ -1,6 +1,7 @@
 """Ratings: layouts, what a sample is, cuts, and the sentence for each thing that is wrong."""
 
 import random
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from pfl.data.images.images import write_images
 from pfl.data.samples.index import Index, read_index, write_index
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import TestImages, cut_images, first_uses
+from pfl.data.sources.samples import MissingImages, TestImages, cut_images, first_uses
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from tests.ratings import FLICKR, picture, rating_set, ratings, table
@@ -172,9 +173,9 @@ BAD = {
     "no score": ("worker,imagePair,stars\n", r"line 1: no column .* the score: worker, imagePair"),
     "two scores": ("worker,image,score,Rating\n", "line 1: 'score' and 'Rating' both name the sco"),
     "missing image": (
-        HEAD + "u,0.png,1\nu,x.png,2\nv,y.png,2",
-        "line 3: there is no image 'x.p.* "
-        r"\(nor those of 1 more line\(s\)\)",
+        HEAD + "u,0.png,1\nu,x.png,2\nv,y.png,2\nw,y.png,2",
+        r"line 3: there is no image 'x\.png' in .*; of 4 ratings, 3 are of 2 image\(s\) that are "
+        r"not there: put them there, or set prepare\.missing-images to skip",
     ),
     "rated twice": (HEAD + "u,0.png,1\n\nu,0.png,2", r"line 4: 'u' has rated 0\.png before .*ne 2"),
     "half a point": (HEAD + "u,0.png,3.5", "line 2: the score '3.5' is no whole number"),
@@ -215,6 +216,39 @@ def test_an_image_is_found_by_its_folder_before_its_name(tmp_path):
 def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"is not a folder: set `prepare\.path`"):
         load(tmp_path / "nowhere")
+
+
+def test_ratings_of_images_that_are_not_there_may_be_left_out(tmp_path, caplog):
+    lines = ratings()
+    whole = load(rating_set(tmp_path / "whole", lines))
+    skip = {"missing_images": MissingImages.SKIP}
+    assert told(load(tmp_path / "whole", **skip)) == told(whole)
+    assert load(tmp_path / "whole", **skip).attributes == whole.attributes
+    gone = [("user-0", "gone.png", 1), ("user-1", "gone.png", 2), ("user-9", "lost.png", 3)]
+    root = rating_set(tmp_path / "part", lines)
+    table(root / "labeled.csv", gone[:2] + lines + gone[2:])
+    assert not caplog.records
+    part = load(root, **skip)
+    assert told(part) == told(whole)
+    assert part.index.groups == whole.index.groups  # of user-9 nothing is left
+    assert part.attributes == whole.attributes | {"left-out": 3}
+    assert re.search(
+        rf"line 2: there is no image 'gone\.png' in .*; of {len(lines) + 3} ratings, 3 are of 2 "
+        r"image\(s\) that are not there, and left out\.",
+        caplog.text,
+    )
+    assert (
+        load(root, users=2, **skip).index.groups
+        == load(root.parent / "whole", users=2).index.groups
+    )
+
+
+def test_what_lacks_every_image_is_refused_however_it_is_asked(tmp_path):
+    root = rating_set(tmp_path)
+    (root / "images").rename(tmp_path.parent / f"{tmp_path.name}-images")
+    for how in MissingImages:
+        with pytest.raises(InputError, match=r"96 are of 30 image.*check that prepare\.path"):
+            load(root, missing_images=how)
 
 
 def test_an_image_without_ratings_is_not_stored(tmp_path):
