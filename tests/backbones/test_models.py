@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import unicodedata
 import urllib.error
 from pathlib import Path
 
@@ -127,6 +128,11 @@ class TestTimm:
         own, other = load_backbone("test_vit", folder), load_backbone("test_vit", folder, 96)
         assert own.transform.size != other.transform.size == 96
         assert other.features(pixels(96)).shape == (2, own.m)
+
+    def test_a_file_is_found_whichever_way_its_name_is_typed(self, tmp_path):
+        one, two = (unicodedata.normalize(form, "poids-entraînés") for form in ("NFC", "NFD"))
+        save_timm("test_resnet", tmp_path / f"{two}.safetensors")
+        assert load_backbone("test_resnet", tmp_path / f"{one}.safetensors").m == 96
 
     @pytest.mark.slow
     def test_the_paper_s_encoder(self, folder):

@@ -23,6 +23,7 @@ from torch import Tensor
 from pfl.artifacts.files import replacing
 from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.scratch import file_sha256
+from pfl.runtime.spelling import existing
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".pth", ".pt", ".safetensors")
@@ -47,6 +48,7 @@ def find_weights(name: str, given: Path, places: Sequence[Lookup], advice: str) 
     Raises:
         InputError: no place has it; the message lists them and ends with ``advice``.
     """
+    given = existing(given)
     if given.is_file():
         return given
     if not given.is_dir():

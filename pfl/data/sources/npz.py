@@ -18,6 +18,7 @@ from pfl.data.sources.archive import names_in, read_arrays
 from pfl.data.sources.links import check_links
 from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError
+from pfl.runtime.spelling import united
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +211,8 @@ def _groups(path: Path, arrays: Arrays, sizes: list[int]) -> tuple[np.ndarray, t
             "use numbers of one type in both or names in both."
         )
     if kinds == {False}:
-        parts = [np.array(_texts(path, "groups", part), np.str_) for part in parts]
+        names = [name for part in parts for name in _texts(path, "groups", part)]
+        parts = [np.array(united(names), np.str_)]
     values, group = np.unique(np.concatenate(parts), return_inverse=True)
     return group.astype(np.int64), tuple(_texts(path, "groups", values))
 

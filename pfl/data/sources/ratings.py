@@ -13,7 +13,7 @@ Sources: J. Ren, X. Shen, Z. Lin, R. Mech, D. J. Foran, "Personalized image aest
 import logging
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,9 +22,11 @@ import numpy as np
 from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import Index
 from pfl.data.sources.files import walk
+from pfl.data.sources.rated_images import RatedImages
 from pfl.data.sources.rating_tables import Line, read_table
 from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble
 from pfl.errors import InputError
+from pfl.runtime.spelling import united
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ def load(request: SourceRequest) -> Samples:
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
-    images = _Images(set(names) - set(tables))
+    images = RatedImages(set(names) - set(tables))
     found, missing = _resolved(root, tables, images)
     _check_missing(request, found, missing)
     ratings = _of_largest(request, found)
@@ -91,7 +93,7 @@ def _index(
 
 
 def _resolved(
-    root: Path, tables: Sequence[str], images: "_Images"
+    root: Path, tables: Sequence[str], images: RatedImages
 ) -> tuple[list[Rating], list[Line]]:
     """All ratings, each with the file that it is of, and the lines whose images are not there.
 
@@ -101,23 +103,32 @@ def _resolved(
     ratings: dict[tuple[str, str], Rating] = {}
     places: dict[tuple[str, str], str] = {}
     missing: list[Line] = []
-    owners = _owners(tables)
-    for table in tables:
+    lines = _lines(root, tables)
+    users = united([user for _, user, _ in lines])
+    for (table, called, line), user in zip(lines, users, strict=True):
         folder = posixpath.dirname(table)
-        for line in read_table(root / table):
-            user = line.user or _owner(root, table, owners)
-            image = images.find(line, (folder, posixpath.join(folder, user)))
-            if image is None:
-                missing.append(line)
-                continue
-            key = user, image
-            if key in ratings:
-                raise InputError(
-                    f"{line.place}: '{user}' has rated {image} before ({places[key]}): keep one of "
-                    "the two lines."
-                )
-            ratings[key], places[key] = Rating(image, user, line.score), line.place
+        image = images.find(line, (folder, posixpath.join(folder, called)))
+        if image is None:
+            missing.append(line)
+            continue
+        key = user, image
+        if key in ratings:
+            raise InputError(
+                f"{line.place}: '{user}' has rated {image} before ({places[key]}): keep one of "
+                "the two lines."
+            )
+        ratings[key], places[key] = Rating(image, user, line.score), line.place
     return list(ratings.values()), missing
+
+
+def _lines(root: Path, tables: Sequence[str]) -> list[tuple[str, str, Line]]:
+    """The table, the user and the content of each line."""
+    owners = _owners(tables)
+    return [
+        (table, line.user or _owner(root, table, owners), line)
+        for table in tables
+        for line in read_table(root / table)
+    ]
 
 
 def _check_missing(
@@ -179,35 +190,3 @@ def _of_largest(request: SourceRequest, ratings: Sequence[Rating]) -> list[Ratin
     ranked = sorted(counts, key=lambda user: (-counts[user], user))
     kept = set(ranked[: request.users or None])
     return [rating for rating in ratings if rating.user in kept]
-
-
-class _Images:
-    """Finds image files by what tables call them."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._ends: dict[str, list[str]] = {}
-        self._names = frozenset(names)
-        for name in sorted(self._names):
-            self._ends.setdefault(posixpath.basename(name), []).append(name)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def find(self, line: Line, folders: Iterable[str]) -> str | None:
-        """The file of that path in one of ``folders``, else the only one that ends in it.
-
-        Raises:
-            InputError: several files do.
-        """
-        called = posixpath.normpath(line.image.replace("\\", "/"))
-        for folder in folders:
-            if (name := posixpath.join(folder, called)) in self._names:
-                return name
-        ends = self._ends.get(posixpath.basename(called), ())
-        matches = [name for name in ends if f"/{name}".endswith(f"/{called}")]
-        if len(matches) > 1:
-            raise InputError(
-                f"{line.place}: '{line.image}' may be {matches[0]} or {matches[1]}: name the image "
-                "with its folder."
-            )
-        return matches[0] if matches else None

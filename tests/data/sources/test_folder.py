@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import unicodedata
 
 import numpy as np
 import pytest
@@ -177,3 +178,14 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
     shutil.copy(tmp_path / "a/1.png", os.fsencode(tmp_path / "a") + b"/\xff.png")
     with pytest.raises(InputError, match="not UTF-8"):
         load_folder(tmp_path)
+
+
+def test_a_class_is_one_whichever_way_each_split_stores_its_accents(tmp_path, caplog):
+    one, two = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    root = tree(tmp_path, f"train/{two}/1.png", "train/b/1.png", f"test/{one}/1.png")
+    index = load_folder(root)[0].index
+    assert index.classes == ("b", one)
+    assert index.label.tolist() == [0, 1, 1]
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    alone = tree(tmp_path / "alone", f"train/{two}/1.png", "train/b/1.png", f"test/{two}/1.png")
+    assert load_folder(alone)[0].index.classes == ("b", two)  # stays as it is stored

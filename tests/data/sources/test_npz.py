@@ -1,6 +1,7 @@
 """NumPy archives: what they may hold, and the remedy for what they may not."""
 
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -152,6 +153,12 @@ def test_names_of_groups_may_be_bytes_in_one_split_and_text_in_the_other(tmp_pat
     assert load_npz(
         tmp_path, {**good(), "group_train": train, "group_test": test}
     ).index.groups == ("Köln",)
+
+
+def test_a_group_is_one_whichever_way_each_split_stores_its_accents(tmp_path):
+    train, test = (unicodedata.normalize(form, "Köln") for form in ("NFD", "NFC"))
+    groups = {"group_train": np.array([train] * 12), "group_test": np.array([test] * 4)}
+    assert load_npz(tmp_path, {**good(), **groups}).index.groups == (test,)
 
 
 def test_a_pipe_called_npz_is_not_waited_for(tmp_path):

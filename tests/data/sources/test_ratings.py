@@ -3,6 +3,7 @@
 import random
 import re
 import tempfile
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -211,6 +212,41 @@ def test_an_image_is_found_by_its_folder_before_its_name(tmp_path):
     found = {(user, image) for user, image, _ in told(load(tmp_path, test_fraction=0.4))}
     assert found == {("u", "a/twin.png"), ("u", "b/twin.png"), ("u", "deep/er/one.png"),
                      ("v", "deep/er/one.png"), ("v", "a/twin.png")}  # fmt: skip
+
+
+CAFE, STORED = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+
+
+def test_a_table_and_files_may_store_accents_in_different_ways(tmp_path):
+    lines = [(f"{CAFE}-{n % 3}", f"{CAFE}{n}.png", 1 + n % 2) for n in range(12)]
+    for n in range(12):
+        picture(tmp_path / STORED / f"{STORED}{n}.png", n)
+    table(tmp_path / "t.csv", lines[:6])
+    table(tmp_path / "u.csv", [(unicodedata.normalize("NFD", u), i, s) for u, i, s in lines[6:]])
+    samples = load(tmp_path)
+    assert samples.index.groups == tuple(f"{CAFE}-{n}" for n in range(3))
+    expected = [(user, f"{STORED}/{STORED}{n}.png", str(s)) for n, (user, _, s) in enumerate(lines)]
+    assert sorted(told(samples)) == sorted(expected)
+    table(tmp_path / "u.csv", [(unicodedata.normalize("NFD", u), i, s) for u, i, s in lines[:1]])
+    with pytest.raises(InputError, match=r"has rated .* before"):
+        load(tmp_path)
+
+
+def test_a_name_to_the_byte_goes_before_one_that_looks_like_it(tmp_path):
+    for n, name in enumerate((f"{CAFE}.png", f"{STORED}.png", "other.png")):
+        picture(tmp_path / name, n)
+    lines = [(user, name, n % 2) for user in "ab" for n, name in
+             enumerate((f"{CAFE}.png", f"{STORED}.png", "other.png"))]  # fmt: skip
+    table(tmp_path / "t.csv", lines)
+    assert sorted(told(load(tmp_path))) == sorted((u, i, str(s)) for u, i, s in lines)
+    twice = "caf\u00e9 caf\u00e9", "cafe\u0301 cafe\u0301", "caf\u00e9 cafe\u0301"
+    for name in twice[:2]:
+        picture(tmp_path / "deep" / f"{name}.png")
+    table(tmp_path / "t.csv", [("a", f"{twice[2]}.png", 1)])
+    with pytest.raises(
+        InputError, match=r"may be 'deep/.*\\u0301.*only in how an accent is stored"
+    ):
+        load(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path):
