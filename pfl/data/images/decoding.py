@@ -105,8 +105,8 @@ def _too_large(name: str, detail: str) -> InputError:
 
 def _unknown_range(name: str, what: str) -> InputError:
     return InputError(
-        f"Image {name} holds {what}, and nothing says which of them is white: convert it to "
-        "8 or 16 bits per channel."
+        f"Image {name} holds {what}, and nothing says which of them is white: scale what is black "
+        "in these images to 0 and what is white to 255, and save it with 8 bits per channel."
     )
 
 

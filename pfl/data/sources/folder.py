@@ -54,8 +54,8 @@ def load(request: SourceRequest) -> Samples:
     root = request.path
     if not root.is_dir():
         raise InputError(
-            f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
-            f"{LAYOUTS}."
+            f"{root} is not a folder: set `{request.section}.path` to the one that holds your "
+            f"images as {LAYOUTS}."
         )
     files = _parse(root, walk(root, DEEPEST, LAYOUTS))
     split = _numbered_splits(root, [file.split for file in files])

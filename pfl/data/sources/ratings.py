@@ -53,7 +53,9 @@ def load(request: SourceRequest) -> Samples:
     """
     root = request.path
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder: set `prepare.path` to one that holds {LAYOUT}.")
+        raise InputError(
+            f"{root} is not a folder: set `{request.section}.path` to one that holds {LAYOUT}."
+        )
     names = walk(root, DEEPEST, LAYOUT)
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
@@ -147,8 +149,10 @@ def _check_missing(
         f"ratings, {len(missing)} are of {lost} image(s) that are not there"
     )
     if request.missing_images is MissingImages.REFUSE or not found:
-        leave = "set prepare.missing-images to skip, which leaves these ratings out"
-        remedy = leave if found else "check that prepare.path is the folder that holds them"
+        leave = f"set {request.section}.missing-images to skip, which leaves these ratings out"
+        remedy = (
+            leave if found else f"check that {request.section}.path is the folder that holds them"
+        )
         raise InputError(f"{missing[0].place}: {what}: put them there, or {remedy}.")
     log.warning("%s: %s, and left out.", missing[0].place, what)
 
@@ -184,8 +188,8 @@ def _of_largest(request: SourceRequest, ratings: Sequence[Rating]) -> list[Ratin
     counts = Counter(rating.user for rating in ratings)
     if request.users > len(counts):
         raise InputError(
-            f"prepare.users is {request.users}, but {request.path} has ratings of {len(counts)} "
-            f"users: set it to {len(counts)} or less, or to 0 for all."
+            f"{request.section}.users is {request.users}, but {request.path} has ratings of "
+            f"{len(counts)} users: set it to {len(counts)} or less, or to 0 for all."
         )
     ranked = sorted(counts, key=lambda user: (-counts[user], user))
     kept = set(ranked[: request.users or None])

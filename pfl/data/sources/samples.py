@@ -56,6 +56,7 @@ class SourceRequest:
         users: of ratings: how many users, those with most ratings, are kept; 0 for all.
         test_images: of ratings: what the test images have been to others.
         missing_images: of ratings: whether those of images that are not there may be left out.
+        section: of ``params.yaml``, which the request came from, for messages.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class SourceRequest:
     users: int = 0
     test_images: TestImages = TestImages.UNSEEN
     missing_images: MissingImages = MissingImages.REFUSE
+    section: str = "prepare"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def assemble(
     if len(index.classes) < 2:
         raise InputError(
             f"{request.path} holds {len(index.classes)} class(es), but a classifier needs at least "
-            "two: check that `prepare.path` names the level above the class folders or labels."
+            f"two: add other classes, or check that `{request.section}.path` names the level above "
+            "the class folders or tables."
         )
     attributes: dict[str, Attribute] = {"test-split": "own"}
     if cut:
@@ -112,7 +115,7 @@ def assemble(
     for names in (index.classes, index.groups):
         check_names(request.path, names)
         warn_of_twins(request.path, names)
-    _check_splits(request.path, index, cut)
+    _check_splits(request, index, cut)
     return _ordered(images, index, attributes)
 
 
@@ -135,8 +138,9 @@ def write_samples(
         write_index(index_part, listed, {**attributes, **facts})
 
 
-def _check_splits(path: Path, index: Index, cut: bool) -> None:
+def _check_splits(request: SourceRequest, index: Index, cut: bool) -> None:
     """Refuse at once what could never be trained on, or never be evaluated."""
+    path = request.path
     if not index.train.any():
         raise InputError(f"{path} has no training samples: add some, or a training split.")
     trained = np.unique(index.label[index.train])
@@ -146,11 +150,9 @@ def _check_splits(path: Path, index: Index, cut: bool) -> None:
             "a classifier needs at least two: add training samples of other classes."
         )
     if not index.test.any():
-        remedy = (
-            "set prepare.test-fraction higher, or add samples"
-            if cut
-            else "fill its test split, or remove that, so that one is cut"
-        )
+        remedy = "fill its test split, or remove that, so that one is cut"
+        if cut:
+            remedy = _of_cut(request, index)
         raise InputError(f"{path} has no test samples, so nothing could be evaluated: {remedy}.")
     tested = np.unique(index.label[index.test])
     unknown = np.setdiff1d(tested, trained)
@@ -164,6 +166,14 @@ def _check_splits(path: Path, index: Index, cut: bool) -> None:
             "%d class(es) of %s have test samples but no training samples, so that nobody can "
             "learn them: %s.", len(unknown), path, some([index.classes[c] for c in unknown]),
         )  # fmt: skip
+
+
+def _of_cut(request: SourceRequest, index: Index) -> str:
+    """What gives a cut its test samples: a stratum keeps one, and needs another to give."""
+    strata = np.unique(index.group * len(index.classes) + index.label, return_counts=True)[1]
+    if index.image is None and strata.max() == 1:
+        return "add samples, since each class of each group keeps one for training and has no other"
+    return f"set {request.section}.test-fraction higher, or add samples"
 
 
 def _ordered(
