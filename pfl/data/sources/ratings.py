@@ -22,6 +22,7 @@ import numpy as np
 from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import Index
 from pfl.data.sources.files import walk
+from pfl.data.sources.names import some
 from pfl.data.sources.rated_images import RatedImages
 from pfl.data.sources.rating_tables import Line, read_table
 from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble
@@ -124,12 +125,29 @@ def _resolved(
 
 
 def _lines(root: Path, tables: Sequence[str]) -> list[tuple[str, str, Line]]:
-    """The table, the user and the content of each line."""
+    """The table, the user and the content of each line.
+
+    Raises:
+        InputError: some tables name users in a column and others do not.
+    """
+    read = {table: read_table(root / table) for table in tables}
+    named = [table for table, lines in read.items() if any(line.user for line in lines)]
+    placed = [table for table, lines in read.items() if lines and table not in named]
     owners = _owners(tables)
+    if named and placed:
+        raise InputError(
+            f"{root / placed[0]} has no column of users and {root / named[0]} has one, so that it "
+            f"would count as the ratings of a user '{owners[placed[0]]}': move it out of the "
+            "folder if it holds averages or the like, or add a column of users."
+        )
+    called = {table: _owner(root, table, owners) for table in placed}
+    if called:
+        log.info(
+            "%d table(s) without a column of users are those of: %s.",
+            len(called), some(sorted(called.values())),
+        )  # fmt: skip
     return [
-        (table, line.user or _owner(root, table, owners), line)
-        for table in tables
-        for line in read_table(root / table)
+        (table, line.user or called[table], line) for table, lines in read.items() for line in lines
     ]
 
 

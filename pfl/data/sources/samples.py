@@ -171,7 +171,8 @@ def _check_splits(request: SourceRequest, index: Index, cut: bool) -> None:
 def _of_cut(request: SourceRequest, index: Index) -> str:
     """What gives a cut its test samples: a stratum keeps one, and needs another to give."""
     strata = np.unique(index.group * len(index.classes) + index.label, return_counts=True)[1]
-    if index.image is None and strata.max() == 1:
+    whole = _shares_images(index) and request.test_images is TestImages.UNSEEN
+    if not whole and strata.max() == 1:
         return "add samples, since each class of each group keeps one for training and has no other"
     return f"set {request.section}.test-fraction higher, or add samples"
 
@@ -209,12 +210,16 @@ def _cut(
 ) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:
     """The split of each sample, and how it was cut, where there is a choice."""
     rng = np.random.default_rng(request.seed)
-    numbers = index.images_of(np.arange(len(index.label)))
-    if len(np.unique(numbers)) == len(numbers):
+    if not _shares_images(index):
         return cut_test(index, request.test_fraction, rng), {}
     unseen = request.test_images is TestImages.UNSEEN
     cut = cut_images if unseen else cut_test
     return cut(index, request.test_fraction, rng), {"test-images": request.test_images.value}
+
+
+def _shares_images(index: Index) -> bool:
+    """Whether an image has several samples."""
+    return index.images < len(index.label)
 
 
 def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:

@@ -92,6 +92,35 @@ def test_headers_separators_and_blank_lines_are_read_as_people_write_them(tmp_pa
     assert "the first line 1" in caplog.text
 
 
+@pytest.mark.parametrize(("first", "mark"), [("sep=;", ";"), ('"sep=|"', "|"), ("sep=\t", "\t")])
+def test_excel_may_say_what_separates_cells(tmp_path, first, mark):
+    lines = ratings()
+    expected = told(load(rating_set(tmp_path, lines)))
+    rows = [("worker", "a,b,c,d", "imagePair", "score"), *((u, "x,y", i, s) for u, i, s in lines)]
+    text = "\r\n".join([first, *(mark.join(map(str, row)) for row in rows)])
+    (tmp_path / "labeled.csv").write_text("\ufeff" + text, encoding="utf-8")
+    assert told(load(tmp_path)) == expected
+    (tmp_path / "labeled.csv").write_text(f"{text}\r\nu{mark}{mark}x.png{mark}good")
+    with pytest.raises(InputError, match=f"line {len(lines) + 3}: the score 'good'"):
+        load(tmp_path)
+
+
+def test_a_table_of_averages_beside_ratings_is_no_user(tmp_path, caplog):
+    caplog.set_level("INFO")
+    root = rating_set(tmp_path)
+    table(root / "averages.csv", [("000.png", 2), ("001.png", 1)], ("image", "score"))
+    with pytest.raises(InputError, match=r"averages\.csv has no column of users and .*labeled\.csv "
+                       r"has one, .* a user 'averages': move it out"):  # fmt: skip
+        load(root)
+    (root / "averages.csv").rename(tmp_path.parent / f"{tmp_path.name}-averages.csv")
+    assert "averages" not in load(root).index.groups
+    for name, first in (("labeled", 0), ("more", 6)):
+        lines = [(f"{first + n:03d}.png", 1 + n % 2) for n in range(6)]
+        table(root / f"{name}.csv", lines, ("image", "score"))
+    load(root)
+    assert "2 table(s) without a column of users are those of: labeled, more." in caplog.text
+
+
 def test_the_users_with_most_ratings_stay_and_nothing_else_is_kept(tmp_path):
     lines = [(u, f"{n}.png", 1 + n % 2) for u, many in (("a", 6), ("b", 9), ("c", 9)) for n in
              range(many)]  # fmt: skip
