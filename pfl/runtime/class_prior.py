@@ -19,8 +19,8 @@ is Polya's,
 
     P(n | A) = Γ(A)/Γ(A + N_k) Π_c Γ(n_c + A π_c)/Γ(A π_c),
 
-by Bayes' rule over ``CONCENTRATIONS``, equally likely beforehand: five samples of one class say that
-the client is peculiar, five of five classes that it is like everybody.
+by Bayes' rule over ``CONCENTRATIONS``, equally likely beforehand: five samples of one class say
+that the client is peculiar, five of five classes that it is like everybody.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """FedHiP over Flower: the pipeline's bytes, exact joining and leaving, faults that are named."""
 
+import csv
 import io
 import json
 import pickle
@@ -19,20 +20,24 @@ from pfl.data.features.features import open_features, write_features
 from pfl.data.samples.clients import read_clients, write_clients
 from pfl.data.samples.index import Index, read_index, write_index
 from pfl.errors import InputError
+from pfl.evaluation.metrics import HEADS
 from pfl.fedhip.families.table import Family
-from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.candidates import Prior
 from pfl.fedhip.uploads import open_uploads, packed_bytes
 from stages.aggregate import aggregate
+from stages.evaluate import evaluate
 from stages.gram import gram
 from stages.personalize import personalize
 from tests.flower.grid import node, play, virtual
+from tests.plain_heads import plain_heads
 from tests.synthetic import write_federation
 
 CLIENTS, WIDTH, CLASSES = 4, 6, 3
 PARAMETERS = {
     "aggregate": {"beta": "auto", "leave-out": [], "secure": False, "neighbors": "auto"},
     "personalize": {
-        "family": "auto", "alpha": "auto", "beta": "auto", "rho": "auto", "criterion": "margin"
+        "family": "auto", "alpha": "auto", "beta": "auto", "rho": "auto", "shrinkage": "auto",
+        "pull": "auto", "prior": "auto", "smoothing": 0.1,
     },
 }  # fmt: skip
 
@@ -55,7 +60,11 @@ def pipeline(tmp_path_factory):
     personalize(
         **places, **seen, server=folder / "server.h5", members=folder / "members.h5",
         out=folder / "heads.h5", family=Family.AUTO, alpha="auto", beta="auto",
-        rho="auto", criterion=Criterion.MARGIN,
+        rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing=0.1,
+    )  # fmt: skip
+    evaluate(
+        **places, **seen, server=folder / "server.h5", heads=folder / "heads.h5",
+        upload=folder / "upload.json", report=folder / "report",
     )  # fmt: skip
     (folder / "params.yaml").write_text(yaml.safe_dump(PARAMETERS))
     return folder
@@ -75,8 +84,21 @@ def reports(out):
 def check_heads(pipeline, path, client):
     """A client has kept exactly what the pipeline made for it."""
     with h5py.File(pipeline / "heads.h5") as theirs, h5py.File(path) as own:
-        for name in ("local", "personalized", "choice", "local-choice", "leave-one-out"):
-            np.testing.assert_array_equal(own[name][0], theirs[name][client])
+        assert datasets(own) == datasets(theirs)
+        assert own.attrs["temperature"] == theirs.attrs["temperature"]
+        for name in datasets(theirs):
+            if name.startswith("candidate/") or name in ("share", "personalized/family"):
+                expected = theirs[name][...]
+            else:
+                expected = theirs[name][client : client + 1]
+            assert own[name][...].tobytes() == expected.tobytes(), name
+
+
+def datasets(file):
+    """Names of all arrays."""
+    found = set()
+    file.visititems(lambda name, one: isinstance(one, h5py.Dataset) and found.add(name))
+    return found
 
 
 def test_sums_and_heads_are_the_pipelines_to_the_byte(pipeline, tmp_path):
@@ -126,7 +148,8 @@ def test_a_real_site_reads_no_folder_that_the_server_names(pipeline, tmp_path):
         run(pipeline, tmp_path, {1: {"client": 0}})
 
 
-def test_only_counts_come_back_with_the_answer(pipeline, tmp_path):
+def test_only_counts_and_sums_come_back_with_the_answer(pipeline, tmp_path):
+    """Numbers of the heads and of their tests, of one size whatever the samples."""
     seen = {}
 
     def look(message, answer):
@@ -136,27 +159,45 @@ def test_only_counts_come_back_with_the_answer(pipeline, tmp_path):
     run(pipeline, tmp_path, faults={node(1): look})
     assert set(seen["train.moments"]["sent"]) <= {"gram", "class", "count", "cross"}
     assert not seen["evaluate.heads"].array_records and not seen["evaluate.heads"].config_records
-    assert all(isinstance(v, int) for v in seen["evaluate.heads"]["metrics"].values())
+    told = dict(seen["evaluate.heads"]["metrics"].items())
+    by_head = {f"{head}:{part}": size for head in HEADS for part, size in BY_HEAD.items()}
+    sizes = {name: len(value) if isinstance(value, list) else 0 for name, value in told.items()}
+    assert sizes == {**OF_CLIENT, **by_head, **{f"external-test:{head}": 0 for head in HEADS}}
 
 
-def test_the_report_has_the_pipelines_accuracy(pipeline, tmp_path):
+OF_CLIENT = {
+    "train": 0, "test": 0, "external-test": 0, "choice:local": 0, "choice:equation-14": 0,
+    "member": 5, "stack": 5, "prior": 0,
+}  # fmt: skip
+BY_HEAD = {
+    "hits": 0, "by-bin:loss": 0, "by-bin:count": 15, "by-bin:hits": 15, "by-bin:confidence": 15
+}  # fmt: skip
+
+
+def test_the_report_is_the_pipelines(pipeline, tmp_path):
+    """Every cell and number that a client can tell by itself, to the last digit."""
     run(pipeline, tmp_path)
-    table = np.genfromtxt(tmp_path / "per_client.csv", delimiter=",", names=True)
-    assert table["client"].tolist() == list(range(CLIENTS))
-    index, held = read_index(pipeline / "index.h5"), read_clients(pipeline / "clients.h5")
-    with h5py.File(pipeline / "heads.h5") as heads, open_features(pipeline / "features.h5") as f:
-        values = f.rows(0, len(f)).astype(np.float32)
-        for client in range(CLIENTS):
-            rows = held.test.of(client)
-            found = (values[rows] @ heads["personalized"][client]).argmax(1) == index.label[rows]
-            expected = found.mean() if len(rows) else np.nan
-            np.testing.assert_allclose(table["localtestpersonalized"][client], expected, atol=1e-6)
-    told = reports(tmp_path)
+    own, theirs = (
+        list(csv.DictReader((folder / "per_client.csv").open()))
+        for folder in (tmp_path, pipeline / "report")
+    )
+    missing = theirs[0].keys() - own[0].keys()
+    assert {name.split(":")[0] for name in missing} == {
+        "classes", "global-test", "global-test-own-prior"
+    }  # fmt: skip
+    assert own[0].keys() < theirs[0].keys() and len(own) == len(theirs) == CLIENTS
+    for mine, line in zip(own, theirs, strict=True):
+        assert mine == {name: line[name] for name in mine}
+    told, made = reports(tmp_path), reports(pipeline / "report")
     assert told["run"]["clients-without-test"] == 1
+    assert told["run"]["families"] == made["run"]["families"]
     with open_uploads(pipeline / "uploads.h5") as sent:
         size = sum(packed_bytes(sent.of(client)) for client in range(CLIENTS))
-    assert told["fedhip:personalized"]["upload-bytes"] == size
-    assert told["fedhip:personalized"]["global-test"] is None
+    for head in HEADS:
+        mine, expected = told[f"fedhip:{head}"], made[f"fedhip:{head}"]
+        assert mine["local-test"] == expected["local-test"]
+        assert mine["global-test"] is None
+        assert mine["upload-bytes"] == (0 if head == "local" else size)
 
 
 def test_a_simulation_tests_on_the_group_that_takes_no_part(pipeline, tmp_path):
@@ -172,12 +213,15 @@ def test_a_simulation_tests_on_the_group_that_takes_no_part(pipeline, tmp_path):
     table = np.genfromtxt(out / "per_client.csv", delimiter=",", names=True, deletechars="")
     with open_features(data / "features.h5") as features:
         rows = features.rows(0, len(features))[external].astype(np.float32)
+        rows = rows * features.step
     for client in range(CLIENTS):
-        with h5py.File(out / f"client-{client}" / "heads.h5") as heads:
-            found = (rows @ heads["personalized"][0]).argmax(1) == index.label[external]
-        np.testing.assert_allclose(
-            table["external-test:personalized"][client], found.mean(), atol=1e-6
-        )
+        kept = plain_heads(out / f"client-{client}" / "heads.h5", out / "server.h5")
+        assert set(kept) == set(HEADS)
+        for name, (head,) in kept.items():
+            found = head.scores(rows, own=False).argmax(1) == index.label[external]
+            np.testing.assert_allclose(
+                table[f"external-test:{name}"][client], found.mean(), atol=1e-6
+            )
     means = reports(out)["fedhip:personalized"]["external-test"]
     assert means["mean"] == pytest.approx(table["external-test:personalized"].mean(), abs=1e-6)
 
@@ -337,6 +381,36 @@ def test_a_client_that_dies_after_sending_is_in_the_sum(pipeline, tmp_path):
     assert (tmp_path / "server.h5").read_bytes() == (pipeline / "server.h5").read_bytes()
     told = reports(tmp_path)["run"]
     assert told["clients"] == CLIENTS - 1 and told["faults"][0].startswith("Client 2 (node")
+
+
+IMPOSSIBLE = {
+    "more hits than tests": (lambda m: {"personalized:hits": m["test"] + 1}, "which cannot be"),
+    "a head there is not": (lambda m: {"choice:local": 10**6}, "names a head that is none of"),
+    "a head below zero": (lambda m: {"choice:equation-14": -1}, "names a head that is none of"),
+    "families too few": (lambda m: {"stack": [1.0]}, "its 'stack' is .*which cannot be"),
+    "an infinite weight": (lambda m: {"stack": [np.inf] * 5}, "its 'stack' is .*which cannot be"),
+    "a prior of nothing": (lambda m: {"prior": np.nan}, "its 'prior' is nan, which cannot be"),
+    "bins of others": (
+        lambda m: {"local:by-bin:count": [9] * 15},
+        "of more or fewer samples than its test",
+    ),
+    "a loss below zero": (lambda m: {"global:by-bin:loss": -1.0}, "cannot be those of samples"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_a_client_cannot_tell_of_its_heads_is_refused(pipeline, tmp_path, case):
+    change, words = IMPOSSIBLE[case]
+
+    def fault(message, answer):
+        if message.metadata.message_type == "evaluate.heads":
+            record = answer.content["metrics"]
+            for name, value in change(dict(record.items())).items():
+                record[name] = value
+        return answer
+
+    with pytest.raises(InputError, match=words):
+        run(pipeline, tmp_path, faults={node(1): fault})
 
 
 def test_another_backbones_features_are_refused_before_they_are_sent(pipeline, sites, tmp_path):

@@ -9,10 +9,10 @@ pytest.importorskip("flwr")
 import tomllib
 
 from pfl.errors import InputError
+from pfl.fedhip.selection.candidates import personalize_settings
 from pfl.flower.parameters import (
     check_plain_sums,
     left_out_clients,
-    personalize_settings,
     read_json,
     read_parameters,
     run_settings,
@@ -21,7 +21,10 @@ from pfl.flower.parameters import (
 from pfl.runtime.values import number_or_auto
 from tests.workspace import ROOT
 
-HEADS = {"family": "auto", "alpha": "auto", "beta": "auto", "rho": 0.5, "criterion": "margin"}
+HEADS = {
+    "family": "auto", "alpha": "auto", "beta": "auto", "rho": 0.5, "shrinkage": "auto",
+    "pull": "auto", "prior": "auto", "smoothing": 0.1,
+}  # fmt: skip
 
 
 def app_config():
@@ -67,24 +70,36 @@ def test_without_a_parameter_file_the_remedy_is_told(tmp_path):
 
 def test_the_projects_parameters_are_understood():
     sections = read_parameters(ROOT / "params.yaml")
-    settings, _ = personalize_settings(sections["personalize"])
+    settings = personalize_settings(sections["personalize"])
     assert settings.alpha is None
-    assert personalize_settings(HEADS)[0].rho == 0.5
+    assert personalize_settings(HEADS).rho == 0.5
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"family": "best"}, "no good 'best'"),
+        ({"family": "best"}, "personalize.family is best: choose from"),
         ({"alpha": -1}, "personalize.alpha is -1: it must be auto or a finite number of 0 or more"),
         ({"beta": 0}, "personalize.beta is 0: it must be auto or a finite number above 0"),
         ({"rho": float("inf")}, "personalize.rho is inf"),
         ({"rho": True}, "personalize.rho is True"),
+        ({"shrinkage": 0}, "personalize.shrinkage is 0"),
+        ({"pull": "few"}, "personalize.pull is 'few'"),
+        ({"prior": "own"}, "personalize.prior is own: choose from auto, none"),
+        ({"smoothing": 0}, "personalize.smoothing is 0"),
+        ({"smoothing": "auto"}, "personalize.smoothing is auto: it must be a number"),
     ],
 )
 def test_settings_of_heads_are_checked(change, message):
     with pytest.raises(InputError, match=message):
         personalize_settings(HEADS | change)
+
+
+def test_a_setting_that_is_missing_is_named():
+    """Such as in parameters of an older version."""
+    old = {name: value for name, value in HEADS.items() if name != "smoothing"}
+    with pytest.raises(InputError, match=r"personalize\.smoothing is missing: add it"):
+        personalize_settings(old)
 
 
 @pytest.mark.parametrize(

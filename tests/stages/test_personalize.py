@@ -1,9 +1,10 @@
 """The stage on a small federation: bytes, choices, and what it may read."""
 
+import h5py
 import numpy as np
 import pytest
 
-from pfl.artifacts.hdf5 import read, reading
+from pfl.artifacts.hdf5 import reading
 from pfl.artifacts.provenance import UNKNOWN
 from pfl.data.client_features.by_client import by_client
 from pfl.data.features.features import open_features
@@ -11,18 +12,21 @@ from pfl.data.samples.clients import Clients, assign, read_clients, write_client
 from pfl.data.samples.index import read_index
 from pfl.fedhip.families.equation_14 import personalized_head
 from pfl.fedhip.families.local_head import local_head
-from pfl.fedhip.families.table import Family
+from pfl.fedhip.families.table import FAMILIES, Family
 from pfl.fedhip.heads import open_heads
 from pfl.fedhip.members import Members, without, write_members
 from pfl.fedhip.membership import solve_sums
 from pfl.fedhip.moments import Moments, total
-from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.candidates import STACKED, Prior
 from pfl.fedhip.server import read_server, write_server
 from stages.gram import client_moments
 from stages.personalize import personalize
+from tests.plain_heads import plain_heads
 from tests.synthetic import PLAIN, STEP, write_federation
 
 INPUTS = ("index", "clients", "features", "server", "members")
+NUMBERS = ("alpha", "beta", "rho", "shrinkage", "pull")
+SHARED = ("share", "personalized/family")  # arrays that are not of each client
 CLASSES = 4
 
 
@@ -32,10 +36,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, family=Family.AUTO, alpha="auto", beta="auto", rho="auto"):
+def run(folder, family=Family.AUTO, **given):
+    """The stage with these settings, all others left open."""
     inputs = (folder / f"{name}.h5" for name in INPUTS)
     out = folder / "heads.h5"
-    personalize(*inputs, out, family, alpha, beta, rho, Criterion.MARGIN, *PLAIN)
+    numbers = [given.get(name, "auto") for name in NUMBERS]
+    prior = given.get("prior", Prior.AUTO), given.get("smoothing", 0.1)
+    personalize(*inputs, out, family, *numbers, *prior, *PLAIN)
     return out.read_bytes()
 
 
@@ -48,39 +55,83 @@ def test_the_number_of_threads_changes_no_byte(folder, monkeypatch):
 
 def test_numbers_give_the_heads_of_the_paper(folder):
     """As before there was a choice: equation (14) and the local head at the server's beta."""
-    run(folder, Family.FEDHIP, "10.0", "1.0")
+    run(folder, Family.FEDHIP, alpha="10.0", beta="1.0", prior=Prior.NONE)
     index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5").train
     _, knowledge = read_server(folder / "server.h5")
-    with open_features(folder / "features.h5") as features, open_heads(folder / "heads.h5") as kept:
+    kept = plain_heads(folder / "heads.h5")
+    with open_features(folder / "features.h5") as features:
         for own in by_client(features, index, held):
             k, rows = own.client, own.rows * STEP
-            expected = personalized_head(knowledge, rows, own.labels, 10.0).astype(np.float32)
-            np.testing.assert_array_equal(kept.personalized(k, k + 1)[0], expected)
-            expected = local_head(rows, own.labels, CLASSES, 1.0).astype(np.float32)
-            np.testing.assert_array_equal(kept.local(k, k + 1)[0], expected)
-        assert {(one.family, one.alpha, one.beta) for one in kept.chosen} == {
-            (Family.FEDHIP, 10.0, 1.0)
+            paper = personalized_head(knowledge, rows, own.labels, 10.0).astype(np.float32)
+            local = local_head(rows, own.labels, CLASSES, 1.0).astype(np.float32)
+            for kind, expected in (
+                ("personalized", paper), ("equation-14", paper), ("local", local)
+            ):  # fmt: skip
+                np.testing.assert_array_equal(kept[kind][k].weight, expected)
+                assert not kept[kind][k].bias.any()
+                assert kept[kind][k].prior == 0.0
+    with open_heads(folder / "heads.h5") as heads:
+        assert {(one.family, one.alpha) for one in heads.chosen("equation-14")} == {
+            (Family.FEDHIP, 10.0)
         }
+        assert {(one.family, one.beta) for one in heads.chosen("local")} == {(Family.LOCAL, 1.0)}
 
 
+@pytest.mark.parametrize("prior", Prior)
 @pytest.mark.parametrize("family", Family)
-def test_each_family_is_what_it_says(folder, family):
-    run(folder, family)
+def test_each_family_is_what_it_says(folder, family, prior):
+    run(folder, family, prior=prior)
+    _, knowledge = read_server(folder / "server.h5")
     with open_heads(folder / "heads.h5") as kept:
-        chosen = {one.family for one in kept.chosen}
-        assert family is Family.AUTO or chosen == {family}
-        assert all(one.family is Family.LOCAL for one in kept.chosen_local)
-        heads, local = kept.personalized(0, 5), kept.local(0, 5)
-        losses = kept.losses
-        for k, one in enumerate(kept.chosen):
-            row = losses[k][[c.family is one.family for c in kept.candidates]]
-            mine = losses[k][kept.candidates.index(one)]
-            assert np.isnan(row).all() or mine == row.min()
+        candidates, objective = kept.candidates, kept.objective
+        allowed = set(STACKED) if family is Family.AUTO else {family}
+        assert all(one.family is Family.LOCAL for one in kept.chosen("local"))
+        assert all(one.family is Family.FEDHIP for one in kept.chosen("equation-14"))
+        for k in range(5):
+            made_of = kept.made_of(k)
+            assert made_of.keys() <= allowed
+            assert made_of.keys() == {f for f, w in zip(FAMILIES, kept.stack[k]) if w > 0}  # noqa: B905 (as long)
+            for of, (one, _) in made_of.items():
+                assert one.family is of
+                row = objective[k][[c.family is of for c in candidates]]
+                assert np.isnan(row).all() or objective[k][candidates.index(one)] == row.min()
+    heads = plain_heads(folder / "heads.h5")
+    if prior is Prior.NONE and family is not Family.AUTO:
+        assert all(one.prior == 0.0 for one in heads["personalized"])
     if family is Family.GLOBAL:
-        _, knowledge = read_server(folder / "server.h5")
-        assert (heads == knowledge.head.astype(np.float32)).all()
-    if family is Family.LOCAL:
-        np.testing.assert_array_equal(heads, local)
+        for one in heads["personalized"]:
+            np.testing.assert_array_equal(one.weight, knowledge.head.astype(np.float32))
+    if family in (Family.LOCAL, Family.FEDHIP) and prior is Prior.NONE:
+        same = "local" if family is Family.LOCAL else "equation-14"
+        for one, other in zip(heads["personalized"], heads[same], strict=True):
+            np.testing.assert_array_equal(one.weight, other.weight)
+
+
+def test_the_prior_is_of_the_clients_counts_and_of_everybodys(folder):
+    """Written out: p_k(c) = (n_c + ε d π_c) / (N_k + ε d), and r_c = log p_k(c) / π_c."""
+    run(folder, smoothing=0.5)
+    label, held = read_index(folder / "index.h5").label, read_clients(folder / "clients.h5").train
+    everybody = np.bincount(label[held.sample], minlength=CLASSES) / len(held.sample)
+    for k, one in enumerate(plain_heads(folder / "heads.h5")["personalized"]):
+        own = np.bincount(label[held.of(k)], minlength=CLASSES)
+        likely = (own + 0.5 * CLASSES * everybody) / (own.sum() + 0.5 * CLASSES)
+        np.testing.assert_allclose(one.own_ratio, np.log(likely / everybody), atol=1e-12)
+        np.testing.assert_allclose(one.even_ratio, -np.log(CLASSES * everybody), atol=1e-12)
+
+
+def test_smoothing_moves_neither_the_local_head_nor_the_papers(folder):
+    run(folder)
+    before = arrays(folder)
+    run(folder, smoothing=3.0)
+    after = arrays(folder)
+    moved = {name for name in before if before[name].tobytes() != after[name].tobytes()}
+    assert moved >= {"log-ratio", "leave-one-out", "personalized/prior"}
+    assert not [name for name in moved if name.startswith(("local/", "equation-14/"))]
+    with open_heads(folder / "heads.h5") as kept:
+        paper = [one.family is Family.FEDHIP for one in kept.candidates]
+    np.testing.assert_array_equal(
+        before["leave-one-out"][:, paper], after["leave-one-out"][:, paper]
+    )
 
 
 def leave(folder, *clients):
@@ -110,9 +161,16 @@ def never_there(folder, member):
 
 
 def arrays(folder):
-    names = ("local", "personalized", "local-choice", "choice", "leave-one-out")
+    """Every array of numbers of each client."""
+    found = {}
+
+    def keep(name, item):
+        if isinstance(item, h5py.Dataset) and len(item) and name not in SHARED:
+            found[name] = item[...]
+
     with reading(folder / "heads.h5", "heads") as file:
-        return {name: read(file, name) for name in names}
+        file.visititems(keep)
+    return {name: values for name, values in found.items() if not name.startswith("candidate/")}
 
 
 def test_the_others_heads_are_those_of_a_run_in_which_it_never_took_part(folder):
@@ -129,8 +187,14 @@ def test_a_client_that_left_has_no_heads(folder):
     member = leave(folder, 2)
     run(folder)
     with open_heads(folder / "heads.h5") as kept:
-        for chosen in (kept.chosen, kept.chosen_local):
-            assert [one is not None for one in chosen] == member.tolist()
-        for values in (kept.local(2, 3), kept.personalized(2, 3), kept.losses[2]):
-            assert np.isnan(values).all()
-        assert np.isfinite(kept.personalized(0, 2)).all()
+        assert kept.stayed.tolist() == member.tolist()
+        for kind in ("local", "equation-14"):
+            assert [one is not None for one in kept.chosen(kind)] == member.tolist()
+        assert kept.made_of(2) == {}
+        assert all(kept.made_of(k) for k in (0, 1, 3, 4))
+    for name, values in arrays(folder).items():
+        if name.endswith(("choice", "member")):
+            assert (values[2] == -1).all()
+        else:
+            assert np.isnan(values[2]).all(), name
+            assert name == "leave-one-out" or np.isfinite(values[:2]).all(), name

@@ -5,6 +5,7 @@ both without a prior; G with the client's class prior; and the personalized head
 family, or under ``auto`` a sum of several (:mod:`pfl.fedhip.selection.stacking`).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -259,7 +260,7 @@ def _worse(
     scores = sum(w * one.scores for w, one in zip(weights, members.values(), strict=True))
     wrong, others = (np.argmax(z, axis=1) != labels for z in (scores, shared.scores))
     only, other = int((wrong & ~others).sum()), int((others & ~wrong).sum())
-    return bool(only - other > CHANCE * np.sqrt(only + other))
+    return only - other > CHANCE * math.sqrt(only + other)
 
 
 def _unjudged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:

@@ -50,7 +50,8 @@ def parse_told(node: int, content: RecordDict) -> Told:
         raise InputError(f"it counts {counts}, which cannot be")
     for name in (*LISTS, "prior"):
         value = np.asarray(sent.get(name, np.nan), np.float64)
-        if value.shape != (() if name == "prior" else (len(FAMILIES),)) or np.isnan(value).any():
+        shape = () if name == "prior" else (len(FAMILIES),)
+        if value.shape != shape or not np.isfinite(value).all():
             raise InputError(f"its '{name}' is {sent.get(name)}, which cannot be")
     for name in HEADS:
         if reliability_of(sent, f"{name}:{BY_BIN}").samples[0] != whole["test"]:

@@ -12,7 +12,7 @@ from pfl.data.features.features import open_features
 from pfl.errors import InputError
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import moments, total
-from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.candidates import Prior
 from pfl.fedhip.uploads import copy_upload, open_uploads
 from stages.aggregate import aggregate
 from stages.evaluate import evaluate
@@ -22,7 +22,7 @@ from tests.synthetic import EXACT, STEP, write_federation
 
 WIDTH = 12
 ALL = ("auto", [], False, "auto", *EXACT)  # flags of aggregate
-AUTO = (Family.AUTO, "auto", "auto", "auto", Criterion.MARGIN)  # and of personalize
+AUTO = (Family.AUTO, *["auto"] * 5, Prior.AUTO, 0.1)  # and of personalize
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pfl.data.samples.index import TEST, TRAIN, Index, read_index, write_index
 from pfl.errors import InputError
 from pfl.evaluation.metrics import HEADS
 from pfl.fedhip.families.table import Family
-from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.candidates import Prior
 from pfl.runtime.values import Device, Precision
 from stages.aggregate import aggregate
 from stages.evaluate import evaluate
@@ -29,6 +29,7 @@ from stages.heads import heads
 from stages.partition import partition as partition_stage
 from stages.personalize import personalize
 from stages.train import train
+from tests.plain_heads import plain_heads
 from tests.synthetic import EXACT
 from tests.workspace import ROOT
 
@@ -145,7 +146,7 @@ def closed_form(folder, data):
     aggregate(folder / "uploads.h5", *given.values(), upload, "auto", [], False, "auto", *EXACT)
     personalize(
         **data, **given, **seen, out=folder / "heads.h5", family=Family.AUTO, alpha="auto",
-        beta="auto", rho="auto", criterion=Criterion.MARGIN,
+        beta="auto", rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing=0.1,
     )  # fmt: skip
     report = {"heads": folder / "heads.h5", "upload": upload, "report": folder / "fedhip"}
     evaluate(**data, server=given["server"], **report, **seen)
@@ -227,18 +228,16 @@ def test_external_accuracies_are_those_of_a_plain_loop(finished):
     folder, _ = finished
     index, held = read_index(folder / "index.h5"), read_clients(folder / "clients.h5")
     with h5py.File(folder / "features.h5") as file:
-        rows = file["feature"][...].astype(float)
-    with h5py.File(folder / "heads.h5") as file:
-        kinds = {name: file[name][...].astype(float) for name in ("local", "personalized")}
-    with h5py.File(folder / "server.h5") as file:
-        kinds["global"] = np.repeat(file["head"][...][None], held.train.clients, axis=0)
+        rows = file["feature"][...] * file.attrs["step"]
+    kinds = plain_heads(folder / "heads.h5", folder / "server.h5")
+    assert set(kinds) == set(HEADS)
     lines = list(csv.DictReader((folder / "fedhip" / "per_client.csv").open()))
     metrics = told(folder, "fedhip")
     outer = np.isin(np.arange(len(index.label)), held.external)
     sets = {"external-test": outer, "new-test": index.test & ~outer}
     for name, own in kinds.items():
         for test, mask in sets.items():
-            scores = np.stack([rows[mask] @ head for head in own])
+            scores = np.stack([head.scores(rows[mask], own=False) for head in own])
             right = lambda s, label=index.label[mask]: (s.argmax(1) == label).mean()  # noqa: E731
             votes = sum(np.eye(CLASSES)[one.argmax(1)] for one in scores)
             whole = {
