@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.losses import losses
 from threadpoolctl import threadpool_limits
 
 from benchmarks.synthetic import STEP, samples
@@ -24,8 +26,6 @@ from pfl.fedhip.families.equation_14 import personalized_head
 from pfl.fedhip.families.local_head import local_head
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import moments
-from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import losses
 from pfl.ridge.gcv import GlobalPath, global_path
 from pfl.ridge.grid import decades
 

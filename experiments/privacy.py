@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from pfl.fedhip.selection.criteria import Criterion
 from threadpoolctl import threadpool_limits
 
 from experiments.data import read_samples, summed, tuned
@@ -29,7 +30,6 @@ from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.choice import choose, prepare_choice
-from pfl.fedhip.selection.criteria import Criterion
 from pfl.privacy.differential.gaussian import seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.runtime.machine import cores

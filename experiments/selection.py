@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pfl.fedhip.selection.criteria import Criterion
+from pfl.fedhip.selection.losses import losses
 from threadpoolctl import threadpool_limits
 
 from experiments.data import read_samples, summed, tuned
@@ -30,8 +32,6 @@ from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import PersonalizeSettings, eligible
 from pfl.fedhip.selection.choice import Alternatives, prepare_choice
-from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import losses
 from pfl.ridge.smoother import Smoother, smoother
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order

@@ -50,8 +50,8 @@ def personalize(
         Prior, typer.Option(help="Whether the personalized head counts the client's class prior.")
     ],
     smoothing: Annotated[
-        float,
-        typer.Option(help="Samples of each class, spread as everybody's, added to the prior."),
+        str,
+        typer.Option(help="Samples of each class, spread as everybody's, added to it, or auto."),
     ],
     project: Project, lift: Lift, norm: Norm, seed: Seed,
 ) -> None:  # fmt: skip

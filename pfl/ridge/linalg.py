@@ -91,6 +91,11 @@ def _reciprocal_condition(chol: Factor, norm: float) -> float:
     return float(rcond)
 
 
+def condition(matrix: Float[np.ndarray, "m m"], chol: Factor) -> float:
+    """LAPACK's estimate of κ = ‖A‖₁ ‖A⁻¹‖₁ from A and its factor, in O(m²)."""
+    return 1.0 / _reciprocal_condition(chol, float(np.abs(matrix).sum(axis=0).max(initial=0.0)))
+
+
 def cholesky(matrix: Float[np.ndarray, "m m"]) -> Factor:
     """Cholesky factor of A, symmetric positive definite; ``LinAlgError`` when it is not."""
     return Factor(scipy.linalg.cholesky(matrix, lower=True, check_finite=False))

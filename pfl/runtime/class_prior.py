@@ -6,17 +6,28 @@ becomes one of the client by adding log p_k(c)/π_c to its scores [Saerens, Lati
 2002, "Adjusting the outputs of a classifier to new a priori probabilities", equation 2.4].
 
 From n_c of its N_k samples a client estimates its prior as their shares, drawn to everybody's by
-ε·d samples that are spread as everybody's are:
+A = ε·d samples that are spread as everybody's are:
 
-    p_k(c) = (n_c + ε d π_c) / (N_k + ε d),    p_k(c)/π_c = (n_c/π_c + ε d) / (N_k + ε d).
+    p_k(c) = (n_c + A π_c) / (N_k + A),    p_k(c)/π_c = (n_c/π_c + A) / (N_k + A).
 
-The ratio is positive and finite for every ε > 0, also where nobody has a class, and 1 everywhere
+The ratio is positive and finite for every A > 0, also where nobody has a class, and 1 everywhere
 for a client without samples.
+
+That is the mean of p_k given the counts if p_k was drawn from a Dirichlet distribution around π of
+concentration A, small where clients differ. A follows from the counts themselves, whose probability
+is Polya's,
+
+    P(n | A) = Γ(A)/Γ(A + N_k) Π_c Γ(n_c + A π_c)/Γ(A π_c),
+
+by Bayes' rule over ``CONCENTRATIONS``, equally likely beforehand: five samples of one class say
+that the client is peculiar, five of five classes that it is like everybody.
 """
 
 import numpy as np
 from jaxtyping import Float, Num
+from scipy.special import gammaln
 
+CONCENTRATIONS = tuple(10.0 ** (j / 2) for j in range(-2, 7))  # 0.1 … 1,000 samples
 NEVER = 1e-6  # share of a class that is said not to occur
 
 
@@ -33,18 +44,41 @@ def shares(count: Num[np.ndarray, "*k d"]) -> Float[np.ndarray, "*k d"]:
 
 
 def log_prior_ratio(
-    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float
+    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float | None
 ) -> Float[np.ndarray, "*k d"]:
     """Log p_k(c)/π_c from a client's class counts and everybody's shares π.
 
-    ``smoothing`` is ε > 0, in samples per class. Several rows of counts are taken at once, with
-    the same shares or with a row each.
+    ``smoothing`` is ε > 0, in samples per class; None for what the counts say of A. Several rows of
+    counts are taken at once, with the same shares or with a row each.
     """
-    pseudo = smoothing * own.shape[-1]
     expected = np.zeros(own.shape)
     np.divide(own, everybody, out=expected, where=(everybody > 0) & (own > 0))
-    ratio = (expected + pseudo) / (own.sum(axis=-1, keepdims=True) + pseudo)
-    return np.log(ratio)
+    samples = own.sum(axis=-1, keepdims=True)
+    if smoothing is not None:
+        pseudo = smoothing * own.shape[-1]
+        return np.log((expected + pseudo) / (samples + pseudo))
+    pairs = zip(CONCENTRATIONS, _posterior(own, everybody), strict=True)
+    ratio = sum(weight * (expected + a) / (samples + a) for a, weight in pairs)
+    return np.log(np.asarray(ratio))
+
+
+def _posterior(
+    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"]
+) -> Float[np.ndarray, "a *k 1"]:
+    """P(A | n) for each of ``CONCENTRATIONS``."""
+    held = (own > 0) & (everybody > 0)
+    share, count = np.where(held, everybody, 1.0), np.where(held, own, 0)
+    samples = own.sum(axis=-1)
+    evidence = np.stack(
+        [
+            gammaln(a) - gammaln(a + samples)
+            + np.where(held, gammaln(count + a * share) - gammaln(a * share), 0.0).sum(axis=-1)
+            for a in CONCENTRATIONS
+        ]
+    )  # fmt: skip
+    weight = np.exp(evidence - evidence.max(axis=0))
+    result: np.ndarray = (weight / weight.sum(axis=0))[..., None]
+    return result
 
 
 def prior(

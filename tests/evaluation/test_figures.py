@@ -8,12 +8,10 @@ from PIL import Image
 
 from pfl.artifacts.figure import ticks
 from pfl.data.partition.figure import draw_counts
-from pfl.evaluation.alpha_curve import AccuracyCurves
-from pfl.evaluation.alpha_figure import draw_curves
 from pfl.evaluation.figures import draw_accuracy, draw_gain
-from pfl.fedhip.families.table import Candidate, Family
+from pfl.evaluation.stack_figure import draw_stack
 
-FIGURES = ("counts", "accuracy", "gain", "path")
+FIGURES = ("counts", "accuracy", "gain", "stack")
 
 
 def counts(clients, classes, seed=0):
@@ -39,26 +37,17 @@ def draw_all(folder, clients, classes=7, seed=0):
     draw_accuracy(folder / "accuracy.png", values, "accuracy")
     baselines = {name: values[name] for name in ("local", "global")}
     draw_gain(folder / "gain.png", values["personalized"], baselines, samples, "personalized")
-    draw_curves(folder / "path.png", *chosen(values, seed))
+    draw_stack(folder / "stack.png", stacked(clients, seed), ("lda", "global", "local"))
     return [(folder / f"{name}.{kind}").read_bytes() for name in FIGURES for kind in ("png", "svg")]
 
 
-def chosen(values, seed):
-    """Paths of the clients with test samples, and a choice of a different kind for each."""
-    rng = np.random.default_rng(seed)
-    kinds = (
-        Candidate(Family.GLOBAL),
-        Candidate(Family.FEDHIP, alpha=10.0, beta=1.0),
-        Candidate(Family.FEDHIP, alpha=0.0, beta=1.0),
-        Candidate(Family.ANCHORED, rho=100.0),
-        Candidate(Family.LOCAL, beta=3.0),
-    )
-    clients = len(values["local"])
-    shown = np.flatnonzero(~np.isnan(values["local"]))
-    points = {Family.FEDHIP: [0.1, 1.0, 10.0], Family.ANCHORED: [1.0, 100.0]}
-    accuracy = {family: rng.random((len(shown), len(along))) for family, along in points.items()}
-    measured = AccuracyCurves(shown, points, accuracy)
-    return measured, [kinds[k % len(kinds)] for k in range(clients)], values
+def stacked(clients, seed):
+    """Weights of three families, of which one is in no head, and a client that left."""
+    weights = np.random.default_rng(seed).uniform(0.1, 2, (clients, 3))
+    weights[:, 1] = 0.0
+    if clients > 1:
+        weights[-1] = np.nan
+    return weights
 
 
 @pytest.mark.parametrize("clients", [5, 60])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pfl.fedhip.closed_form import Knowledge
-from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.client_problem import ClientProblem, Pooled
 from pfl.ridge.linalg import factor, spectrum
 
 
@@ -44,8 +44,12 @@ class Pool:
 
     def problem(self, beta=1.0):
         """What leave-one-out needs."""
-        server = self.server(beta)
-        return ClientProblem(server, spectrum(server.gram), *self.mine)
+        return problem_of(self.server(beta), *self.mine)
+
+
+def problem_of(server, features, labels):
+    """A client's, from what the server sent."""
+    return ClientProblem(Pooled(server, spectrum(server.gram)), features, labels)
 
 
 def pool_of(rng, own, others, width, classes, present=None, offset=0.0):

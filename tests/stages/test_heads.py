@@ -19,7 +19,13 @@ from tests.synthetic import held_by
 from tests.workspace import ROOT
 
 PARAMS = YAML(typ="safe", pure=True).load(ROOT / "params.yaml")
-OUTPUTS = ("report/rounds.csv", "report/per_client.csv", "report/metrics.json", "out.safetensors")
+OUTPUTS = (
+    "report/rounds.csv",
+    "report/per_client.csv",
+    "report/metrics.json",
+    "report/reliability.csv",
+    "out.safetensors",
+)
 CLIENTS, CLASSES, TRAINING, TESTING, M = 4, 3, 60, 30, 5
 
 

@@ -7,21 +7,42 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pfl.artifacts.csv import csv_text
-from pfl.cli.commands.flags import HERE, Client, Head, Json, ProjectFolder, Weights
+from pfl.cli.commands.flags import (
+    HERE,
+    Client,
+    Head,
+    Json,
+    ProjectFolder,
+    Weights,
+    client_number,
+    head_kind,
+)
 from pfl.cli.display import Share, show
-from pfl.evaluation.metrics import HeadKind
 
 if TYPE_CHECKING:
     from pfl.cli.deployment.model import Model
     from pfl.cli.deployment.prediction import Prediction
+    from pfl.evaluation.prior_shift import PriorEstimate
+
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="Class shares that the scores are for: own (the client's), uniform (even), em "
+        "(estimated from these images), or a JSON or CSV file with a share or count of each class.",
+        show_default="own; uniform of a new client",
+    ),
+]
 
 
 def predict(
     images: Annotated[list[Path], typer.Argument(help="Image files, and folders of them.")],
     client: Client,
-    head: Head = HeadKind.personalized,
+    head: Head = None,
+    prior: Prior = None,
     weights: Weights = None,
-    csv: Annotated[Path | None, typer.Option(help="Write all scores to this file as well.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write all scores to this file as well.", dir_okay=False)
+    ] = None,
     project: ProjectFolder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -33,26 +54,60 @@ def predict(
     from pfl.artifacts.project import Project
     from pfl.cli.deployment.model import load_model
     from pfl.cli.deployment.prediction import find_images, predict_images
+    from pfl.cli.deployment.prior import EM
+    from pfl.cli.deployment.shift import shifted
 
+    number = client_number(client)
     files = find_images(images)
-    model = load_model(Project(project), client, head, weights)
-    predictions = list(predict_images(model, files))
+    model = load_model(Project(project), number, head_kind(head, number), weights, prior)
+    predictions, estimate = list(predict_images(model, files)), None
+    if model.prior == EM:
+        predictions, estimate = shifted(model, predictions)
     if csv is not None:
         write_text(csv, _csv(model.classes, predictions))
     failed = [prediction for prediction in predictions if prediction.error]
-    show(_content(model, predictions), as_json)
+    show(_content(model, predictions, estimate), as_json)
     if failed:
         count = f"{len(failed)} of {len(predictions)} images cannot be read"
         typer.secho(f"Error: {count}. The first: {failed[0].error}", err=True, fg="red")
         raise typer.Exit(1)
 
 
-def _content(model: "Model", predictions: "Sequence[Prediction]") -> dict[str, object]:
+def _content(
+    model: "Model", predictions: "Sequence[Prediction]", estimate: "PriorEstimate | None"
+) -> dict[str, object]:
     return {
-        "client": model.client,
+        "client": model.whose,
         "head": model.kind.value,
+        "prior": model.prior,
+        **({} if estimate is None else _estimated(model, estimate)),
         "predictions": [_row(model.classes, p) for p in predictions if not p.error],
         "unreadable": [{"image": p.image, "error": p.error} for p in predictions if p.error],
+    }
+
+
+def _estimated(model: "Model", estimate: "PriorEstimate") -> dict[str, object]:
+    """What EM found, and whether it is used."""
+    from pfl.cli.deployment.prior import own_name
+
+    columns = zip(model.classes, model.head.shares, estimate.shares, strict=True)
+    verdict = (
+        "the shares differ from the prior before by more than chance explains: used"
+        if estimate.differs
+        else "chance explains how the shares differ from the prior before: not used"
+    )
+    return {
+        "prior": model.prior if estimate.differs else own_name(model.kind),
+        "estimate": {
+            "likelihood-ratio": estimate.statistic,
+            "p-value": estimate.p_value,
+            "iterations": estimate.iterations,
+            "verdict": verdict,
+        },
+        "class-shares": [
+            {"class": name, "before": Share(before), "estimated": Share(found)}
+            for name, before, found in columns
+        ],
     }
 
 

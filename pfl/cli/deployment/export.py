@@ -1,9 +1,9 @@
 """A folder with one client's model that runs without this project, checked by running it.
 
 ``model.pt2`` (torch.export) and ``model.onnx`` hold backbone and head in one graph, see
-:mod:`pfl.cli.deployment.network`; ``head.safetensors`` the head alone; ``model.json`` the class
-names, what is to be done to an image before, where the model comes from, and how it compared with
-the pipeline; ``README.md`` how to run it.
+:mod:`pfl.cli.deployment.network`; ``preprocess.py`` what is to be done to an image before;
+``head.safetensors`` the head alone; ``model.json`` the class names, the class prior, where the
+model comes from, and how it compared with the pipeline; ``README.md`` how to run it.
 """
 
 import importlib.util
@@ -27,9 +27,11 @@ from pfl.artifacts.hashing import recorded_sha256
 from pfl.artifacts.hdf5 import reading
 from pfl.artifacts.project import Project
 from pfl.artifacts.provenance import check_origin, origin
+from pfl.cli.deployment.head import CalibratedHead
 from pfl.cli.deployment.model import Model
 from pfl.cli.deployment.network import Agreement, Deployed, compare
 from pfl.cli.deployment.readme import readme
+from pfl.cli.deployment.standalone import preprocessing
 from pfl.data.images.images import open_images
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
@@ -68,8 +70,9 @@ def export_model(model: Model, project: Project, out: Path) -> dict[str, Agreeme
         text = json.dumps({**facts, "compared": compared}, indent=2, allow_nan=False)
         (folder / "model.json").write_text(text + "\n", encoding="utf-8")
         (folder / "README.md").write_text(readme(model, tuple(runs)), encoding="utf-8")
-        head = {"head": model.head.astype(np.float32)}
-        (folder / "head.safetensors").write_bytes(save(head, {KEY: json.dumps(facts)}))
+        (folder / "preprocess.py").write_text(preprocessing(model), encoding="utf-8")
+        head = save(_arrays(model.head), {KEY: json.dumps(facts)})
+        (folder / "head.safetensors").write_bytes(head)
     return agreements
 
 
@@ -97,13 +100,21 @@ def _replacing_folder(out: Path) -> Iterator[Path]:
 
 
 def examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
-    """Test images of the client, training images where it has none, resized."""
+    """Test images of the client, training images where it has none, resized.
+
+    Of a new client, which has none, those of all.
+    """
     path = project.artifact("images")
     with reading(project.artifact("features"), "features") as file:
         actual = recorded_sha256(path, "images")
         check_origin("features", origin(file, "images"), "images", actual)
     clients = read_clients(project.artifact("clients"))
-    own = np.concatenate([clients.test.of(model.client), clients.train.of(model.client)])
+    own = np.concatenate(
+        [
+            part.sample if model.client is None else part.of(model.client)
+            for part in (clients.test, clients.train)
+        ]
+    )
     index = read_index(project.artifact("index"))
     chosen = index.images_of(own[:IMAGES]).tolist()
     with open_images(path) as images:
@@ -111,7 +122,7 @@ def examples(model: Model, project: Project) -> UInt8[Tensor, "n 3 size size"]:
         pixels = [transform.pixels([np.asarray(images.rgb(i, i + 1)[0])]) for i in chosen]
     if not pixels:
         raise InputError(
-            f"Client {model.client} has no images, so that its model cannot be checked: export "
+            f"Client {model.whose} has no images, so that its model cannot be checked: export "
             "the model of another client."
         )
     return torch.cat(pixels).contiguous()
@@ -175,11 +186,30 @@ def _check(name: str, agreement: Agreement) -> None:
         )
 
 
+def _arrays(head: CalibratedHead) -> dict[str, Float[np.ndarray, "..."]]:
+    """The head in float32, its class prior apart."""
+    arrays = {"weight": head.weight, "bias": head.bias, "log_ratio": head.log_ratio}
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def _prior(model: Model) -> dict[str, object]:
+    """What whoever puts other class shares in the place of these needs to know."""
+    head = model.head
+    return {
+        "name": model.prior,
+        "power": head.prior,
+        "shares": head.shares.tolist(),
+        "everybody": head.everybody.tolist(),
+        "log-ratio": head.log_ratio.tolist(),
+    }
+
+
 def _facts(model: Model, project: Project) -> dict[str, Any]:
     """What whoever runs the model needs to know, and where it comes from."""
     return {
-        "client": model.client,
+        "client": model.whose,
         "head": model.kind.value,
+        "prior": _prior(model),
         "classes": model.classes,
         "transform": asdict(model.backbone.transform),
         "backbone": model.backbone.description,

@@ -16,27 +16,27 @@ import torch
 from jaxtyping import Float, Int16, UInt8
 from torch import Tensor
 
-from pfl.artifacts.hashing import recorded_sha256
-from pfl.artifacts.hdf5 import read, reading
+from pfl.artifacts.hdf5 import reading
 from pfl.artifacts.project import Project
-from pfl.artifacts.provenance import Origins
 from pfl.backbones.models.backbone import Backbone
 from pfl.backbones.models.families import load_backbone
+from pfl.cli.deployment.head import CalibratedHead, load_head
+from pfl.cli.deployment.prior import OWN, UNIFORM, with_prior
 from pfl.data.client_features.clipping import Clip
 from pfl.data.client_features.feature_map import FeatureMap
 from pfl.data.client_features.random_projection import SignMap
 from pfl.data.features.fixed_point import dequantize, quantize
-from pfl.data.samples.clients import check_number
 from pfl.data.samples.index import read_index
 from pfl.errors import InputError
 from pfl.evaluation.metrics import HeadKind
-from pfl.fedhip.heads import open_heads
 
 
 @dataclass(frozen=True)
 class Model:
-    """From images to scores, with a head of one client: of which ``kind``, and W as stored.
+    """From images to scores, with the head of one client.
 
+    ``client`` is None for a new one, ``kind`` tells which head, and ``prior`` for which class
+    shares its scores are, in a word or the name of a file.
     The backbone is on the CPU, gets ``batch`` images at a time and computes in the ``precision``
     ``fp32`` or ``bf16``. ``feature_step`` is of the fixed point that ``extract`` stores, and
     ``maps`` are those of the fixed-point features, in order.
@@ -47,10 +47,16 @@ class Model:
     maps: tuple[SignMap | Clip, ...]
     batch: int
     precision: str
-    head: Float[np.ndarray, "m d"]
+    head: CalibratedHead
     classes: tuple[str, ...]
-    client: int
+    client: int | None
     kind: HeadKind
+    prior: str
+
+    @property
+    def whose(self) -> int | str:
+        """The client's number, or what a new one is called."""
+        return "new" if self.client is None else self.client
 
     @property
     def step(self) -> float:
@@ -70,25 +76,39 @@ class Model:
             rows, _ = row_map(rows)
         return rows
 
-
-def scores(
-    rows: Int16[np.ndarray, "n m"], step: float, head: Float[np.ndarray, "m d"]
-) -> Float[np.ndarray, "n d"]:
-    """Class scores F W of fixed-point features F = q · step."""
-    return dequantize(rows, step) @ head
+    def scores(self, pixels: UInt8[Tensor, "n 3 size size"]) -> Float[np.ndarray, "n d"]:
+        """Class scores of at most ``batch`` resized images; their softmax are probabilities."""
+        return self.head.scores(dequantize(self.rows(pixels), self.step))
 
 
-def load_model(project: Project, client: int, kind: HeadKind, weights: Path | None) -> Model:
-    """The model of one client, from the project's artifacts.
+def load_model(
+    project: Project,
+    client: int | None,
+    kind: HeadKind,
+    weights: Path | None,
+    prior: str | None = None,
+) -> Model:
+    """The model of one client, or of a new one without samples, from the project's artifacts.
+
+    Everything is looked at before the backbone, which takes the longest, is loaded.
 
     ``weights`` of the backbone are a file or a folder; None for those that params.yaml names.
+    ``prior`` is a word or a file of :mod:`pfl.cli.deployment.prior`; None for the client's own, or
+    even shares of a new client.
 
     Raises:
-        InputError: an artifact is missing or does not go with another; there is no such client; or
-            the weights are not those that the features were computed with.
+        InputError: an artifact is missing or does not go with another; there is no such client,
+            head or prior; or the weights are not those that the features were computed with.
     """
     classes = read_index(project.artifact("index")).classes
+    wanted = prior or (UNIFORM if client is None else OWN)
+    if client is None and wanted == OWN:
+        raise InputError(
+            "A new client has no samples that tell its own class shares: take --prior uniform, "
+            "em, or a file of shares."
+        )
     head = load_head(project, client, kind)
+    head, called = with_prior(head, kind, wanted, classes)
     path = project.artifact("features")
     with reading(path, "features") as file:
         facts = dict(file.attrs)
@@ -97,41 +117,15 @@ def load_model(project: Project, client: int, kind: HeadKind, weights: Path | No
     with reading(project.artifact("heads"), "heads") as file:
         maps = FeatureMap.of(file.attrs).maps(width, step)
     expected = maps[-1].m if maps else width, len(classes)
-    if head.shape != expected:
+    if head.weight.shape != expected:
+        found = head.weight.shape
         raise InputError(
-            f"The head has {head.shape[0]} features and {head.shape[1]} classes, but {path} and "
+            f"The head has {found[0]} features and {found[1]} classes, but {path} and "
             f"the index {expected[0]} and {expected[1]}: run `dvc repro`, which makes all anew."
         )
     backbone = _backbone(path, facts, weights or project.weights)
     batch, precision = int(facts["batch-size"]), str(facts["precision"])
-    return Model(backbone, step, maps, batch, precision, head, classes, client, kind)
-
-
-def load_head(project: Project, client: int, kind: HeadKind) -> Float[np.ndarray, "m d"]:
-    """One head of one client, in float64.
-
-    Raises:
-        InputError: the artifact is missing or damaged, made from others than are there, or there
-            is no such client or head.
-    """
-    server, features = project.artifact("server"), project.artifact("features")
-    with open_heads(project.artifact("heads")) as heads:
-        check_number(client, heads.shape[0])
-        made = Origins(
-            server=recorded_sha256(server, "server"),
-            features=recorded_sha256(features, "features"),
-        )
-        heads.origins.check("heads", made)
-        if kind is not HeadKind.shared:
-            if heads.chosen[client] is None:
-                raise InputError(
-                    f"Client {client} was left out by aggregate.leave-out, so it has no head of "
-                    "its own: take --head global, or another client."
-                )
-            source = heads.local if kind is HeadKind.local else heads.personalized
-            return source(client, client + 1)[0].astype(np.float64)
-    with reading(server, "server") as file:
-        return read(file, "head")
+    return Model(backbone, step, maps, batch, precision, head, classes, client, kind, called)
 
 
 def _backbone(path: Path, facts: dict[str, Any], weights: Path) -> Backbone:

@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from pfl.cli.deployment.model import Model, scores
+from pfl.cli.deployment.model import Model
 from pfl.data.features.fixed_point import LIMIT
 
 
 class Deployed(nn.Module):
-    """Scores of resized pixels, float32: clip(round(f / step)) · (step · W).
+    """Scores of resized pixels, float32: clip(round(f / step)) · (step · W) + b + γ log p(c)/π_c.
 
     The head is multiplied by the step, a power of two, beforehand, which is exact.
     """
@@ -25,6 +25,7 @@ class Deployed(nn.Module):
     scale: Tensor
     shift: Tensor
     head: Tensor
+    offset: Tensor
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -37,15 +38,16 @@ class Deployed(nn.Module):
         self.inverse = 1.0 / model.step
         self.register_buffer("scale", 1 / (255 * std))
         self.register_buffer("shift", mean / std)
-        head = torch.from_numpy((model.head * model.step).astype(np.float32))
-        self.register_buffer("head", head)
+        head = (model.head.weight * model.step).astype(np.float32)
+        self.register_buffer("head", torch.from_numpy(head))
+        self.register_buffer("offset", torch.from_numpy(model.head.offset.astype(np.float32)))
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(b, 3, size, size) pixels 0 … 255, uint8 → (b, d) scores."""
         normalized = pixels.float() * self.scale - self.shift
         features = self.backbone(normalized)
         rows = torch.round(features * self.inverse).clamp(-LIMIT, LIMIT)
-        return rows @ self.head
+        return rows @ self.head + self.offset
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,7 @@ def compare(
 ) -> Agreement:
     """Compare scores that an exported model found with those of the pipeline."""
     batches = torch.split(pixels, model.batch)
-    expected = np.concatenate(
-        [scores(model.rows(batch), model.step, model.head) for batch in batches]
-    )
+    expected = np.concatenate([model.scores(batch) for batch in batches])
     return Agreement(
         images=len(exported),
         same_class=int((exported.argmax(1) == expected.argmax(1)).sum()),
@@ -82,6 +82,8 @@ def allowed_difference(model: Model) -> float:
     """Largest difference of a score when every feature is rounded to a neighboring multiple.
 
     |Δ score_c| ≤ step · Σ_j |W_jc|. Another order of additions in the backbone moves a feature by
-    far less than a step, but may move it over the middle between two multiples.
+    far less than a step, but may move it over the middle between two multiples. What is added to
+    x W is float32 in the graph, and so is the sum, which may cost 2⁻²² of it.
     """
-    return float(model.step * np.abs(model.head).sum(axis=0).max())
+    features = model.step * np.abs(model.head.weight).sum(axis=0).max()
+    return float(features + np.abs(model.head.offset).max() * 2.0**-22)

@@ -1,8 +1,7 @@
 """Classes of images, with scores, by the model of one client.
 
-A score is an estimate, by ridge regression on one-hot labels, of the probability of the class
-given the features: scores of an image add up to about 1, but may be below 0 or above 1.
-:func:`probabilities` turns them into the nearest probabilities.
+Scores are those of the client's calibrated head (:mod:`pfl.cli.deployment.head`): log-probabilities
+but for a constant of each image, so that probabilities are their softmax.
 """
 
 import os
@@ -17,10 +16,11 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from pfl.artifacts.hashing import unusable_file
-from pfl.cli.deployment.model import Model, scores
+from pfl.cli.deployment.model import Model
 from pfl.data.images.decoding import decode
 from pfl.data.sources.files import is_litter
 from pfl.errors import InputError, trouble
+from pfl.evaluation.reliability.sums import log_probabilities
 from pfl.runtime.machine import cores
 from pfl.runtime.parallel import in_order
 from pfl.runtime.progress import progress
@@ -41,38 +41,20 @@ class Prediction:
 
     @cached_property
     def probabilities(self) -> Float[np.ndarray, " d"]:
-        """The nearest probabilities to the scores."""
-        return probabilities(self.scores[None])[0]
-
-
-def probabilities(scores: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """The nearest point of the probability simplex, in Euclidean distance, to each row.
-
-    p = max(s − τ, 0) with τ such that p adds up to 1. The largest score stays the largest. The
-    simplex is convex and holds every one-hot label, so p is never farther from the true label than
-    s is: in squared error, for which the heads are made, the probabilities are no worse than the
-    scores. They are not calibrated beyond that.
-
-    Notes:
-        With the scores of a row in descending order and c_j the sum of its first j, τ is
-        (c_r − 1)/r for the last r with s_r > (c_r − 1)/r [Held, Wolfe & Crowder 1974].
-    """
-    ordered = np.sort(scores, axis=1)[:, ::-1]
-    count = np.arange(1, scores.shape[1] + 1)
-    thresholds = (np.cumsum(ordered, axis=1) - 1.0) / count
-    kept = np.count_nonzero(ordered > thresholds, axis=1)
-    threshold = np.take_along_axis(thresholds, kept[:, None] - 1, axis=1)
-    return np.maximum(scores - threshold, 0.0)
+        """The softmax of the scores."""
+        return np.exp(log_probabilities(self.scores[None]))[0]
 
 
 def find_images(places: Iterable[Path]) -> list[Path]:
     """The files named, and all files of the folders named and below, but for what systems leave.
 
     Raises:
-        InputError: a folder has none.
+        InputError: there is nothing of a name, or a folder has no files.
     """
     files: list[Path] = []
     for place in places:
+        if not place.exists():
+            raise InputError(f"There is no {place}: name image files, or folders of them.")
         inside = _inside(place) if place.is_dir() else [place]
         if not inside:
             raise InputError(f"{place} has no files: name a folder with images.")
@@ -103,7 +85,7 @@ def predict_images(model: Model, images: Sequence[Path]) -> Iterator[Prediction]
 def _predict(model: Model, part: Sequence[Path]) -> list[Prediction]:
     opened = [_pixels(model, path) for path in part]
     pixels = [image for image in opened if isinstance(image, Tensor)]
-    rows = iter(scores(model.rows(torch.cat(pixels)), model.step, model.head) if pixels else ())
+    rows = iter(model.scores(torch.cat(pixels)) if pixels else ())
     return [
         Prediction(str(path), np.empty(0), image)
         if isinstance(image, str)

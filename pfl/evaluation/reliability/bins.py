@@ -19,7 +19,7 @@ COLUMNS = ("method", "above", "up-to", "samples", "hits", "accuracy", "confidenc
 
 @dataclass(frozen=True)
 class Bins:
-    """Sums over the samples in each bin of confidence; a commutative monoid as `Reliability`.
+    """Sums over the samples in each bin of confidence; a commutative monoid as ``Reliability``.
 
     Attributes:
         count: samples n_b.

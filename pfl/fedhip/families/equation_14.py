@@ -15,10 +15,11 @@ from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.family import HeadFamily, NormalEquations, Parameters, Scores
 from pfl.ridge.grid import decades
 from pfl.ridge.leave_one_out import left_out
-from pfl.ridge.linalg import factor, ridged, syrk
+from pfl.ridge.linalg import condition, factor, ridged, syrk
 from pfl.ridge.smoother import ROUNDED
 
 ALPHAS = (1e0, 1e3, 1)  # values per factor of ten
+APART = 2.0**-8  # 16 ε of 4,096
 
 
 def personalized_head(
@@ -102,7 +103,9 @@ def path_of_equation_14(problem: ClientProblem) -> Scores:
             (R E)_i / (R_ii − (K_A R)_ii).
 
         An error of A moves K_A by at most ``condition``·ε of itself, and the difference by at most
-        that of R_ii; rounding in R moves it by at most α (K_A R)_ii + 1 times ε.
+        that of R_ii; rounding in R moves it by at most κ α (K_A R)_ii + 1 times ε, with κ = 1
+        where I + αK_A is solved. Where I + αVᵀV is, κ is its condition, and ``APART`` of that of A
+        beside it, since rows of V and VᵀV do not round alike.
 
         With V Vᵀ = K_A and more samples than features, R = I − αV (I + αVᵀV)⁻¹Vᵀ.
     """
@@ -110,22 +113,22 @@ def path_of_equation_14(problem: ClientProblem) -> Scores:
     smooth = _tall if problem.tall else _whole
 
     def scores_at(alpha: float) -> Float[np.ndarray, "j d"]:
-        errors, rest, leverages = smooth(problem, alpha)
-        noise = ROUNDED * (1.0 + alpha * leverages + fit.condition * rest)
+        errors, rest, leverages, kappa = smooth(problem, alpha)
+        noise = ROUNDED * (1.0 + kappa * alpha * leverages + fit.condition * rest)
         return targets - left_out(errors, rest - leverages, noise)
 
     return lambda alphas: np.stack([scores_at(float(alpha)) for alpha in alphas], axis=1)
 
 
-# R E, and the diagonals of R and K_A R, of the judged samples.
-_Smoothed = tuple[Float[np.ndarray, "j d"], Float[np.ndarray, " j"], Float[np.ndarray, " j"]]
+# R E, and the diagonals of R and K_A R, of the judged samples; and κ.
+_Smoothed = tuple[Float[np.ndarray, "j d"], Float[np.ndarray, " j"], Float[np.ndarray, " j"], float]
 
 
 def _whole(problem: ClientProblem, alpha: float) -> _Smoothed:
     """From the (n, n) system, all samples being judged."""
     kernel = problem.mixed
     smooth = factor(alpha * kernel, 1.0, "alpha").solve(np.eye(len(kernel)))
-    return smooth @ problem.global_fit.errors, np.diag(smooth), np.sum(smooth * kernel, axis=1)
+    return smooth @ problem.global_fit.errors, np.diag(smooth), np.sum(smooth * kernel, axis=1), 1.0
 
 
 def _tall(problem: ClientProblem, alpha: float) -> _Smoothed:
@@ -134,7 +137,8 @@ def _tall(problem: ClientProblem, alpha: float) -> _Smoothed:
     system = factor(alpha * problem.whitened_gram, 1.0, "alpha")
     leverages = np.sum(system.half_solve(fit.whitened.T) ** 2, axis=0)
     explained = fit.whitened @ system.solve(problem.pooled.whitener.T @ problem.moment)
-    return fit.errors - alpha * explained, 1.0 - alpha * leverages, leverages
+    kappa = condition(ridged(alpha * problem.whitened_gram, 1.0), system) + APART * fit.condition
+    return fit.errors - alpha * explained, 1.0 - alpha * leverages, leverages, kappa
 
 
 def _client_head(one: Parameters, problem: ClientProblem) -> AffineHead:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pfl.fedhip.selection.logistic import fit
+from pfl.ridge.smoother import ROUNDED
 
 SIZE = 6.0
 PENALTY = 4.0
@@ -41,11 +42,14 @@ class Calibration:
 
 
 def unit_scale(scores: Float[np.ndarray, "n b d"]) -> Float[np.ndarray, " b"]:
-    """s₀ of each head; 0 for one whose scores are all the same, or not numbers."""
-    centered = scores - scores.mean(axis=2, keepdims=True)
+    """s₀ of each head; 0 for one whose scores are all the same up to rounding, or not numbers."""
+    mean = scores.mean(axis=2)
+    centered = scores - mean[:, :, None]
     length = np.sqrt(np.einsum("nbd,nbd->nb", centered, centered)).mean(axis=0)
+    rounding = ROUNDED * np.sqrt(scores.shape[2]) * np.abs(mean).mean(axis=0)
     size = np.zeros(len(length))
-    np.divide(SIZE, length, out=size, where=length > np.finfo(np.float64).tiny)
+    differ = length > np.maximum(rounding, np.finfo(np.float64).tiny)
+    np.divide(SIZE, length, out=size, where=differ)
     return size
 
 

@@ -7,11 +7,10 @@ from enum import StrEnum
 
 from pfl.errors import InputError
 from pfl.fedhip.families.table import Candidate, Family
-from pfl.runtime.values import Range, checked, number_or_auto
+from pfl.runtime.values import checked, number_or_auto
 
 # In every run: what others are compared with, L_k and the paper's P_k.
 ALWAYS = (Family.GLOBAL, Family.FEDHIP, Family.LOCAL)
-SMOOTHING = Range(0, with_low=False)
 # The members of ``auto``, the one that others are drawn to first.
 STACKED = (Family.LDA, Family.GLOBAL, Family.ANCHORED, Family.LOCAL)
 
@@ -35,7 +34,7 @@ class PersonalizeSettings:
         shrinkage: λ of the discriminant.
         pull: κ of the discriminant.
         prior: of the personalized head.
-        smoothing: ε of the client's class prior, in samples per class.
+        smoothing: ε of the client's class prior, in samples per class; None for what counts say.
     """
 
     family: Family
@@ -45,7 +44,7 @@ class PersonalizeSettings:
     shrinkage: float | None = None
     pull: float | None = None
     prior: Prior = Prior.AUTO
-    smoothing: float = 0.1
+    smoothing: float | None = None
 
     @property
     def members(self) -> tuple[Family, ...]:
@@ -59,8 +58,8 @@ def personalize_settings(section: Mapping[str, object]) -> PersonalizeSettings:
     Raises:
         InputError: a value is missing or cannot be used.
     """
-    names = ("alpha", "beta", "rho", "shrinkage", "pull")
-    missing = sorted({"family", *names, "prior", "smoothing"} - set(section))
+    names = ("alpha", "beta", "rho", "shrinkage", "pull", "smoothing")
+    missing = sorted({"family", *names, "prior"} - set(section))
     if missing:
         raise InputError(f"personalize.{missing[0]} is missing: add it to params.yaml.")
     numbers = {
@@ -71,7 +70,6 @@ def personalize_settings(section: Mapping[str, object]) -> PersonalizeSettings:
         checked("personalize.family", section["family"], Family),
         **numbers,
         prior=checked("personalize.prior", section["prior"], Prior),
-        smoothing=checked("personalize.smoothing", section["smoothing"], float, SMOOTHING),
     )
 
 

@@ -18,15 +18,19 @@ def everybody_with(
 
 
 def own_log_ratio(
-    own: Num[np.ndarray, " d"], total: Num[np.ndarray, " d"], smoothing: float
+    own: Num[np.ndarray, " d"], total: Num[np.ndarray, " d"], smoothing: float | None
 ) -> Float[np.ndarray, " d"]:
     """Log p_k(c)/π_c from the counts of a client and of everybody."""
     return log_prior_ratio(own, shares(everybody_with(own, total)), smoothing)
 
 
 def left_out_log_ratio(
-    own: Num[np.ndarray, " d"], total: Num[np.ndarray, " d"], smoothing: float
+    own: Num[np.ndarray, " d"], total: Num[np.ndarray, " d"], smoothing: float | None
 ) -> Float[np.ndarray, "d d"]:
-    """Row y: the same without a sample of class y; of no meaning where the client has none."""
-    leaving = np.diag((own > 0).astype(np.float64))
-    return log_prior_ratio(own - leaving, shares(everybody_with(own, total) - leaving), smoothing)
+    """Row y: the same without a sample of class y; 0 where the client has none."""
+    held = np.flatnonzero(own > 0)
+    leaving = np.eye(len(own))[held]
+    everybody = shares(everybody_with(own, total) - leaving)
+    ratio = np.zeros((len(own), len(own)))
+    ratio[held] = log_prior_ratio(own - leaving, everybody, smoothing)
+    return ratio

@@ -7,51 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from pfl.artifacts.project import Project
 from pfl.cli.deployment import model
-from pfl.cli.deployment.model import load_model, scores
-from pfl.cli.deployment.prediction import find_images, predict_images, probabilities
+from pfl.cli.deployment.head import load_head
+from pfl.cli.deployment.model import load_model
+from pfl.cli.deployment.prediction import find_images, predict_images
 from pfl.data.client_features.feature_map import FeatureMap, open_mapped_features
 from pfl.data.features.features import open_features
+from pfl.data.features.fixed_point import dequantize
 from pfl.data.images.images import open_images
 from pfl.data.samples.clients import read_clients
 from pfl.data.samples.index import read_index
 from pfl.evaluation.metrics import HeadKind
 from pfl.fedhip.heads import open_heads
+from pfl.fedhip.server import read_server
 from tests.tiny import pfl, run_stage, told
 from tests.workspace import change
 
 CLIENT = 3
-SCORES = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)),
-                elements=st.floats(-3, 3))  # fmt: skip
-
-
-@given(SCORES)
-def test_probabilities_are_probabilities_and_keep_the_largest(given_scores):
-    found = probabilities(given_scores)
-    assert (found >= 0).all()
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
-    rows = np.arange(len(found))
-    np.testing.assert_allclose(found[rows, given_scores.argmax(1)], found.max(axis=1), atol=1e-12)
-
-
-@given(SCORES, st.integers(0, 5))
-def test_probabilities_are_never_farther_from_a_label(given_scores, label):
-    target = np.eye(given_scores.shape[1])[label % given_scores.shape[1]]
-    before = np.linalg.norm(given_scores - target, axis=1)
-    after = np.linalg.norm(probabilities(given_scores) - target, axis=1)
-    assert (after <= before + 1e-12).all()
-
-
-@given(SCORES)
-def test_probabilities_stay_as_they_are(given_scores):
-    once = probabilities(given_scores)
-    np.testing.assert_allclose(probabilities(once), once, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +51,7 @@ def test_images_of_the_data_get_the_scores_of_their_features(tiny, folder, kind)
         for path, one in zip(files, found, strict=True):
             sample = int(path.stem)
             rows = features.rows(sample, sample + 1)
-            expected = scores(rows, features.step, model.head)[0]
+            expected = model.head.scores(dequantize(rows, features.step))[0]
             np.testing.assert_allclose(one.scores, expected, rtol=0, atol=1e-12)
 
 
@@ -86,13 +61,13 @@ def test_heads_of_mapped_features_get_mapped_ones(tiny, folder, tmp_path):
     for stage in ("gram", "aggregate", "personalize"):
         run_stage(project, stage)
     model = load_model(Project(project), CLIENT, HeadKind.personalized, None)
-    assert model.head.shape[0] == 40
+    assert model.head.weight.shape[0] == 40
     view = FeatureMap(lift=40, norm=0.05)
     with open_mapped_features(project / "data" / "features.h5", view) as features:
         for one in predict_images(model, find_images([folder])):
             sample = int(Path(one.image).stem)
             rows = features.rows(sample, sample + 1)
-            expected = scores(rows, features.step, model.head)[0]
+            expected = model.head.scores(dequantize(rows, features.step))[0]
             np.testing.assert_allclose(one.scores, expected, rtol=0, atol=1e-12)
 
 
@@ -130,15 +105,16 @@ def test_the_command_tells_classes_and_writes_all_scores(tiny, folder, tmp_path)
 def test_an_unreadable_image_is_named_and_the_others_are_predicted(tiny, folder, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no image")
     good = sorted(folder.iterdir())[0]
-    missing = tmp_path / "missing.png"
+    empty = tmp_path / "empty.png"
+    empty.write_bytes(b"")
     table = tmp_path / "out.csv"
-    done = pfl("predict", tmp_path / "bad.png", good, missing, "--client", CLIENT,
+    done = pfl("predict", tmp_path / "bad.png", good, empty, "--client", CLIENT,
                "--project", tiny, "--csv", table, "--json")  # fmt: skip
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert [row["image"] for row in found["predictions"]] == [str(good)]
     assert [row["image"] for row in found["unreadable"]] == [
-        str(tmp_path / "bad.png"), str(missing),
+        str(tmp_path / "bad.png"), str(empty),
     ]  # fmt: skip
     with table.open() as stream:
         assert [bool(row["error"]) for row in csv.DictReader(stream)] == [True, False, True]
@@ -180,12 +156,27 @@ def test_other_weights_are_refused(tiny, folder, monkeypatch):
     [
         (("--client", 10), "the 10 clients have the numbers 0 to 9"),
         (("--client", -1), "the numbers 0 to 9"),
+        (("nowhere.png", "--client", CLIENT), "There is no nowhere.png"),
+        (("--client", CLIENT, "--prior", "nowhere.json"), "from nowhere.json, which is no file"),
+        (("--client", CLIENT, "--head", "local", "--prior", "em"), "local head counts no class"),
+        (("--client", "new", "--prior", "own"), "A new client has no samples"),
+        (("--client", "new", "--head", "local"), "A new client has no local head"),
     ],
 )
-def test_bad_input_is_told_in_a_sentence(tiny, folder, words, message):
+def test_bad_input_is_told_before_a_backbone_is_loaded(tiny, folder, monkeypatch, words, message):
+    def load(*given):
+        raise AssertionError
+
+    monkeypatch.setattr(model, "load_backbone", load)
     done = pfl("predict", folder, "--project", tiny, *words)
     assert done.exit_code == 1
     assert message in told(done)
+
+
+def test_a_client_is_a_number_or_new(tiny, folder):
+    done = pfl("predict", folder, "--project", tiny, "--client", "mine")
+    assert done.exit_code == 2
+    assert "'mine' is neither a number nor 'new'" in told(done)
 
 
 def test_without_artifacts_it_says_which_stage_makes_them(tmp_path):
@@ -195,7 +186,28 @@ def test_without_artifacts_it_says_which_stage_makes_them(tmp_path):
     assert "`dvc repro prepare`" in told(done)
 
 
-def test_the_head_is_the_one_that_is_stored(tiny):
-    model = load_model(Project(tiny), CLIENT, HeadKind.local, None)
+@pytest.mark.parametrize("kind", [kind for kind in HeadKind if kind is not HeadKind.shared])
+def test_scores_are_those_of_what_is_stored(tiny, kind):
+    """Namely scale · (x weight + bias) + prior · log-ratio, as the artifact says."""
+    head = load_head(Project(tiny), CLIENT, kind)
+    x = np.random.default_rng(0).normal(size=(5, head.weight.shape[0]))
+    shared = read_server(tiny / "data" / "server.h5")[1].head
     with open_heads(tiny / "data" / "heads.h5") as heads:
-        np.testing.assert_array_equal(model.head, heads.local(CLIENT, CLIENT + 1)[0])
+        one = heads.of(kind.value, shared, CLIENT, CLIENT + 1)
+        everybody = heads.shares
+    expected = one.scale[0] * (x @ one.weight[0].astype(np.float64) + one.bias[0])
+    expected += one.prior[0] * one.log_ratio[0]
+    np.testing.assert_allclose(head.scores(x), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        np.log(head.shares / everybody), one.log_ratio[0], rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("client", [CLIENT, None])
+def test_the_global_head_has_a_temperature_and_everybodys_shares(tiny, client):
+    head = load_head(Project(tiny), client, HeadKind.shared)
+    with open_heads(tiny / "data" / "heads.h5") as heads:
+        np.testing.assert_allclose(head.shares, heads.shares, rtol=1e-12)
+        shared = read_server(tiny / "data" / "server.h5")[1].head
+        np.testing.assert_array_equal(head.weight, heads.temperature * shared)
+    assert not head.offset.any()

@@ -114,11 +114,17 @@ def test_accuracy_is_in_the_hits(seed):
         assert sums.samples[client] == (owner == client).sum()
 
 
+def calibrated(samples, clients, seed=0):
+    """Log-probabilities, and labels that are drawn by them, of so many samples a client."""
+    rng = np.random.default_rng(seed)
+    count = samples * clients
+    log_probability = log_probabilities(2 * rng.normal(size=(count, CLASSES)))
+    label = (np.exp(log_probability).cumsum(1) < rng.random((count, 1))).sum(1)
+    return log_probability, label.clip(max=CLASSES - 1), np.repeat(np.arange(clients), samples)
+
+
 def test_labels_drawn_by_the_probabilities_are_calibrated_and_others_are_not():
-    rng = np.random.default_rng(0)
-    log_probability = log_probabilities(2 * rng.normal(size=(100_000, CLASSES)))
-    label = (np.exp(log_probability).cumsum(1) < rng.random((100_000, 1))).sum(1)
-    owner = np.zeros(100_000, np.int64)
+    log_probability, label, owner = calibrated(100_000, 1)
     honest = reliability(log_probability, label, owner, 1)
     boasting = reliability(log_probabilities(3 * log_probability), label, owner, 1)
     assert honest.ece[0] < 0.01
@@ -126,6 +132,12 @@ def test_labels_drawn_by_the_probabilities_are_calibrated_and_others_are_not():
     assert honest.nll[0] < boasting.nll[0]
     entropy = -(np.exp(log_probability) * log_probability).sum(1).mean()
     assert honest.nll[0] == pytest.approx(entropy, abs=0.01)
+
+
+def test_of_few_samples_the_error_is_too_large_and_pooled_it_is_not():
+    few, many = (reliability(*calibrated(n, 300), 300) for n in (30, 300))
+    assert few.ece.mean() > 0.1 > many.ece.mean() > few.pooled().ece[0]
+    assert few.pooled().ece[0] < 0.02
 
 
 @given(seed=SEEDS, temperature=st.sampled_from([0.3, 3.0]))

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from pfl.fedhip.families import client_problem
 from pfl.fedhip.families.anchored_head import anchored_path
-from pfl.fedhip.families.client_problem import ClientProblem, GlobalFit
+from pfl.fedhip.families.client_problem import GlobalFit
 from pfl.fedhip.families.discriminant import discriminant_path
 from pfl.fedhip.families.equation_14 import path_of_equation_14
 from pfl.fedhip.families.global_head import global_path, global_residuals
 from pfl.fedhip.families.local_head import local_path
 from pfl.fedhip.families.table import FAMILIES, Candidate, Family
-from pfl.ridge.linalg import spectrum
 from pfl.ridge.smoother import smoother
 from tests import oracles
-from tests.fedhip.problems import Pool, pool_of, pools
+from tests.fedhip.problems import Pool, pool_of, pools, problem_of
 
 ridges = st.sampled_from([0.05, 1.0, 30.0])
 weights = st.sampled_from([0.0, 0.3, 10.0, 1e3])
@@ -190,7 +189,7 @@ def test_no_more_are_left_out_than_there_are_nor_where_features_are_more(
 def test_leverages_that_only_noise_can_make_cannot_be_judged():
     """From private sums: such residuals are NaN, which makes an objective infinite."""
     whitened = np.diag(np.sqrt([0.5, 1.0, 1.5]))
-    fit = GlobalFit(np.ones((3, 2)), np.zeros((3, 2)), whitened, np.ones(3), 1.0)
+    fit = GlobalFit(np.ones((3, 2)), whitened, np.ones(3), 1.0)
     found = global_residuals(fit)
     np.testing.assert_allclose(found[0], [2.0, 2.0])
     assert np.isnan(found[1:]).all()
@@ -202,7 +201,7 @@ def test_a_client_whose_samples_the_noise_hides_cannot_be_judged_by_the_sums(fam
     pool = pool_of(np.random.default_rng(0), 6, 30, 8, 4)
     server = pool.server()
     mine = pool.features[:6] * np.array([[1, 1, 1, 1, 1, 40]]).T
-    problem = ClientProblem(server, spectrum(server.gram), mine, pool.labels[:6])
+    problem = problem_of(server, mine, pool.labels[:6])
     line = LINES[family]
     found = one(family.definition.leave_one_out(problem, line), line.along)
     assert np.isnan(found[5]).all()

@@ -1,6 +1,6 @@
-"""Leave-one-out residuals and GCV against exact refits, at the extremes of data and parameters.
+"""Left-out scores and GCV against exact refits, at the extremes of data and parameters.
 
-A residual is right to a per cent of a label's 1 and its own size, or NaN: then the head it belongs
+A score is right to a per cent of a label's 1 and its own size, or NaN: then the head it belongs
 to is not chosen. Where float64 resolves the system it is never NaN.
 """
 
@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 
 from pfl.errors import InputError
 from pfl.fedhip.closed_form import aggregate
-from pfl.fedhip.families.client_problem import ClientProblem
 from pfl.fedhip.families.table import FAMILIES, Candidate, Family
 from pfl.fedhip.moments import moments
 from pfl.fedhip.selection.candidates import PersonalizeSettings
 from pfl.fedhip.selection.choice import choose, prepare_choice
-from pfl.fedhip.selection.criteria import Criterion
 from pfl.ridge.gcv import LOWEST, choose_beta, global_path
 from pfl.ridge.grid import decades
 from tests.exact import exact, extremes, floats, identity, solve
 from tests.exact_cases import CLASSES, Problem, Sums, columns, problems
+from tests.fedhip.problems import problem_of
 from tests.ridge.test_numbers import sums_of
+
+RIDGES = tuple(family for family in FAMILIES if family is not Family.LDA)
 
 
 def refitted(problem, family, own, everybody):
@@ -55,11 +56,12 @@ def strain(problem, family, own, everybody):
 def residuals(problem, family):
     """Of the library, without a warning."""
     rows, labels = problem.features, problem.mine()[1]
-    own = ClientProblem(global_path(*problem.total.ridge_sums()), problem.beta, rows, labels)
+    own = problem_of(aggregate(problem.total, problem.beta), rows, labels)
     one = Candidate(family, alpha=problem.alpha, beta=problem.beta, rho=problem.rho)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return family.definition.leave_one_out(own, one)(np.array([one.along]))[:, 0]
+        scores = family.definition.leave_one_out(own, one)(np.array([one.along]))[:, 0]
+    return np.eye(CLASSES)[labels] - scores
 
 
 def check_residuals(problem, family):
@@ -84,12 +86,12 @@ def check_residuals(problem, family):
 
 
 @settings(max_examples=50)
-@given(problems(max_width=4, max_samples=7, least=1), st.sampled_from(FAMILIES))
+@given(problems(max_width=4, max_samples=7, least=1), st.sampled_from(RIDGES))
 def test_residuals_are_right_or_said_to_be_unknown(problem, family):
     check_residuals(problem, family)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", RIDGES)
 @pytest.mark.parametrize("kind", ["drawn", "near", "zero", "alone"])
 @pytest.mark.parametrize(("samples", "own"), [(3, 3), (4, 4), (6, 3)])
 def test_residuals_while_the_ridges_vanish(family, kind, samples, own):
@@ -107,27 +109,28 @@ def test_residuals_while_the_ridges_vanish(family, kind, samples, own):
 
 
 @settings(max_examples=40)
-@given(problems(), st.sampled_from([None, 1.0]), st.sampled_from(Criterion))
+@given(problems(), st.booleans(), st.sampled_from(list(Family)))
 def test_a_choice_ends_with_finite_heads_or_a_sentence_and_without_a_warning(
-    problem, shared, criterion
+    problem, fixed, family
 ):
     """With everything open but, in half of the cases, the ridges."""
-    fixed = (None, None) if shared is None else (problem.beta, problem.rho)
+    numbers = {"beta": problem.beta, "rho": problem.rho} if fixed else {}
     rows, labels = problem.features, problem.mine()[1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             server = aggregate(problem.total, problem.beta)
-            alternatives = prepare_choice(
-                problem.total, server, PersonalizeSettings(Family.AUTO, None, *fixed), criterion
-            )
+            alternatives = prepare_choice(server, PersonalizeSettings(family, **numbers))
             chosen = choose(alternatives, rows, labels)
         except InputError:
             return
-    assert np.isfinite(chosen.personalized).all()
-    assert np.isfinite(chosen.local).all()
-    if len(labels) > 1:
-        assert np.isfinite(chosen.losses[chosen.choice]) or chosen.choice == 0
+    for kept in chosen.kept.values():
+        for value in (kept.head.weight, kept.head.bias, kept.scale, kept.prior):
+            assert np.isfinite(value).all()
+    assert np.isfinite(chosen.log_ratio).all()
+    for number in chosen.member[chosen.member >= 0] if len(labels) > 1 else ():
+        known = np.isfinite(chosen.objective[number])
+        assert known or family not in (Family.AUTO, Family.GLOBAL)
 
 
 def exact_gcv(rows, labels, step, beta):
