@@ -13,7 +13,14 @@ from pfl.errors import InputError
 from pfl.fedhip.closed_form import Knowledge
 from pfl.fedhip.families.table import FAMILIES
 from pfl.fedhip.heads import MADE_OF, Heads, open_heads
-from pfl.fedhip.selection.choice import KEPT, NO_CHOICE, PERSONALIZED, temperature
+from pfl.fedhip.selection.choice import (
+    EQUATION_14,
+    KEPT,
+    LOCAL,
+    NO_CHOICE,
+    PERSONALIZED,
+    temperature,
+)
 from pfl.fedhip.selection.left_out_prior import own_log_ratio
 from pfl.fedhip.server import read_server
 from pfl.runtime.class_prior import shares
@@ -55,6 +62,8 @@ def _check_numbers(heads: Heads, client: int) -> None:
                     f"the {kind} head of client {client} has the {name} {value:g}, below 0 or no "
                     "finite number"
                 )
+        if kind in (LOCAL, EQUATION_14) and heads.file[kind]["prior"][client] != 0:
+            raise _wrong(f"the {kind} head of client {client} counts a class prior")
 
 
 def _check_parts(heads: Heads, client: int) -> None:

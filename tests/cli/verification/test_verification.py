@@ -176,6 +176,10 @@ FALSE = {
     "a prior that counts backwards": (
         "heads", "global-prior/prior", negative, "global-prior head of client 5 has the prior -0.5"
     ),
+    "a prior in a local head": ("heads", "local/prior", one_more, "local head of client 0 counts"),
+    "a prior in the paper's": (
+        "heads", "equation-14/prior", one_more, "equation-14 head of client 0 counts"
+    ),
     "another prior": ("heads", "log-ratio", a_hundredth_more, "class prior of client 5"),
     "other shares of classes": ("heads", "share", double, "everybody's shares of classes"),
 }  # fmt: skip
@@ -190,24 +194,19 @@ def test_false_content_under_a_right_checksum_is_found(project, schema, dataset,
     assert message in why
 
 
-@pytest.mark.parametrize("name", ["scale", "prior", "stack"])
-@pytest.mark.parametrize("kind", ["local", "global-prior", "equation-14", "personalized"])
-def test_a_calibration_within_its_range_that_the_report_is_not_of_is_found(project, kind, name):
-    """What only the samples tell: the report has other probabilities, or another sum."""
-    if name == "stack" and kind != "personalized":
-        return
-    if name == "prior" and kind in ("local", "equation-14"):
-        edit = tenth
-    else:
-        edit = tenth_more
-    rewrite(project / "data" / "heads.h5", "heads", f"{kind}/{name}", edit)
+OF_SAMPLES = [
+    *(f"{kind}/scale" for kind in ("local", "global-prior", "equation-14", "personalized")),
+    "global-prior/prior", "personalized/prior", "personalized/stack",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_what_only_samples_tell_of_a_head_is_found_by_the_report(project, name):
+    """Its probabilities are others, or it is another sum."""
+    rewrite(project / "data" / "heads.h5", "heads", name, tenth_more)
     found, why = wrong(project)
     assert found == "reports/fedhip"
     assert "of client 0" in why
-
-
-def tenth(values):
-    values[:] = 0.1
 
 
 def tenth_more(values):
@@ -222,16 +221,14 @@ def test_another_scale_of_the_global_head_is_found(project):
     assert "global head's scale is 1, not" in why
 
 
-def test_what_is_made_of_nothing_is_wrong_in_every_check(project):
-    """Also where all checks run, whatever those before have found."""
+def test_a_head_that_is_made_of_nothing_is_found(project):
     path = project / "data" / "heads.h5"
     for name in ("stack", "factor"):
         rewrite(path, "heads", f"personalized/{name}", nothing)
     rewrite(path, "heads", "personalized/member", lambda values: values[5].fill(-1))
-    assert "is made of nothing" in wrong(project)[1]
-    _, found = verified(project, "--all")
-    named = {row["check"] for row in found["checks"] if row["result"] == "wrong"}
-    assert {"calibration", "equations"} <= named
+    name, why = wrong(project)
+    assert name == "data/heads.h5"
+    assert "personalized head of client 5 is made of nothing" in why
 
 
 def test_a_group_that_takes_no_part_is_no_fault_but_has_to_be_whole(tmp_path):
