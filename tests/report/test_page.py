@@ -22,7 +22,13 @@ from pfl.report.page import render
 from tests.evaluation.reliability.test_sums import drawn
 from tests.evaluation.test_figures import draw_all
 
-HEADS = ("local", "global", "personalized")
+HEADS = {
+    "local": 0.5,
+    "global": 0.6,
+    "global-prior": 0.65,
+    "equation-14": 0.55,
+    "personalized": 0.7,
+}
 VOID = {"meta", "link", "img", "br"}
 SHAPES = re.compile(r"(?:https?:)?//|@import|url\((?!#)")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -68,9 +74,7 @@ def sources(tmp_path):
     attacks = {name: {"clients": 2, "samples": 10_000 + i} for i, name in enumerate(ATTACKS)}
     told = {"clients": 3, "samples": 20_000, **attacks}
     (tmp_path / "leakage" / "metrics.json").write_text(json.dumps(told))
-    heads = {
-        f"fedhip:{name}": {"local-test": {"mean": 0.5 + i / 10}} for i, name in enumerate(HEADS)
-    }
+    heads = {f"fedhip:{name}": {"local-test": {"mean": value}} for name, value in HEADS.items()}
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     (tmp_path / "fedhip" / "per_client.csv").write_text(CLIENTS)
     (tmp_path / "comparison" / "comparison.json").write_text(json.dumps(COMPARISON))

@@ -14,7 +14,7 @@ from pfl.data.features.fixed_point import dequantize
 from pfl.fedhip.affine_head import weighted_sum
 from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.families.anchored_head import anchored_head
-from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.client_problem import ClientProblem, Pooled
 from pfl.fedhip.families.family import NormalEquations
 from pfl.fedhip.families.global_head import global_normal_equations
 from pfl.fedhip.families.table import Candidate, Family
@@ -44,7 +44,7 @@ def made(one, seed, samples):
     total = sums + moments(*others, CLASSES, STEP)
     server = aggregate(total, 0.5)
     features, labels = dequantize(own[0], STEP), own[1]
-    problem = ClientProblem(server, spectrum(server.gram), features, labels)
+    problem = ClientProblem(Pooled(server, spectrum(server.gram)), features, labels)
     return sums, server, one.family.definition.head(one, problem)
 
 
