@@ -50,6 +50,7 @@ OTHER = {
     "prepare.sites": 3,
     "prepare.users": 2,
     "prepare.test-images": "shared",
+    "prepare.missing-images": "skip",
     "partition.scheme": "iid",
     "partition.clients": 7,
     "partition.concentration": 5.0,

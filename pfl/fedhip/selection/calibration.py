@@ -8,9 +8,11 @@ with s and γ of least cross-entropy on left-out scores and left-out priors, by
 :mod:`pfl.fedhip.selection.logistic`. Temperature scaling is that of Guo et al. 2017, "On
 calibration of modern neural networks"; γ = 1 corrects a calibrated head exactly, by Bayes' rule.
 
-The penalty draws σ = s/s₀ and γ to 1. The scale s₀ is where a sample's centered scores have
-``SIZE`` nats of length in the mean, so multiplying a head by a number changes nothing. ``PENALTY``
-nats are what either may gain by going from 1 to 0; a client of ten samples stays near (1, 1).
+The penalty draws σ = s/s₀ and γ to 1. The scale s₀ is where a sample's highest score is ``SIZE``
+nats above the mean of its others, in the mean over samples. So multiplying a head by a number
+changes nothing, and a head whose scores differ in all of many classes, as a discriminant's do, is
+about as sure as one with a high score among equal ones. ``PENALTY`` nats are what either may gain
+by going from 1 to 0; a client of ten samples stays near (1, 1).
 """
 
 from dataclasses import dataclass
@@ -44,12 +46,11 @@ class Calibration:
 def unit_scale(scores: Float[np.ndarray, "n b d"]) -> Float[np.ndarray, " b"]:
     """s₀ of each head; 0 for one whose scores are all the same up to rounding, or not numbers."""
     mean = scores.mean(axis=2)
-    centered = scores - mean[:, :, None]
-    length = np.sqrt(np.einsum("nbd,nbd->nb", centered, centered)).mean(axis=0)
-    rounding = ROUNDED * np.sqrt(scores.shape[2]) * np.abs(mean).mean(axis=0)
-    size = np.zeros(len(length))
-    differ = length > np.maximum(rounding, np.finfo(np.float64).tiny)
-    np.divide(SIZE, length, out=size, where=differ)
+    classes = scores.shape[2]
+    lead = (scores.max(axis=2) - mean).mean(axis=0) * classes / max(classes - 1, 1)
+    size = np.zeros(len(lead))
+    least = np.maximum(ROUNDED * np.abs(mean).mean(axis=0), np.finfo(np.float64).tiny)
+    np.divide(SIZE, lead, out=size, where=lead > least)
     return size
 
 

@@ -11,7 +11,7 @@ from pfl.runtime.values import checked, number_or_auto
 
 # In every run: what others are compared with, L_k and the paper's P_k.
 ALWAYS = (Family.GLOBAL, Family.FEDHIP, Family.LOCAL)
-# The members of ``auto``, the one that others are drawn to first.
+# The members of ``auto``, the two that it is drawn to first.
 STACKED = (Family.LDA, Family.GLOBAL, Family.ANCHORED, Family.LOCAL)
 
 

@@ -4,8 +4,8 @@ Stacking [Wolpert 1992; Breiman 1996]: with the left-out, calibrated scores of e
 terms, weights ≥ 0 of least cross-entropy. Choosing one family by the same numbers is the special
 case of one weight; a sum loses less where clients are too small to tell families apart.
 
-The penalty draws to the first member alone with ``PENALTY`` nats a unit squared, so that a client
-leaves it when some dozens of samples say so.
+The penalty draws to half of each of the first two members with ``PENALTY`` nats a unit squared, so
+that a client leaves them when some dozens of samples say so.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def stack(
 ) -> Float[np.ndarray, " members"]:
     """The weight of each member, whose scores are calibrated; one member has the weight 1."""
     center = np.zeros(len(members))
-    center[0] = 1.0
+    center[:2] = 1.0 / min(2, len(members))
     if len(members) == 1:
         return center
     terms = [scores[:, None, :] for scores in members]

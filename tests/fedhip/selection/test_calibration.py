@@ -80,14 +80,26 @@ def test_constants_of_a_sample_and_orders_do_not_matter(seed, classes, samples):
 
 
 @given(seeds)
-def test_at_the_unit_scores_have_the_stated_length(seed):
+def test_at_the_unit_the_highest_score_leads_by_the_stated_size(seed):
     scores, _, _ = drawn(seed)
     scores[:, 0] = 7.0
     units = unit_scale(scores)
     assert units[0] == 0.0
     for b in (1, 2):
-        rows = units[b] * (scores[:, b] - scores[:, b].mean(axis=1, keepdims=True))
-        assert np.mean([np.linalg.norm(row) for row in rows]) == pytest.approx(SIZE)
+        rows = np.sort(units[b] * scores[:, b], axis=1)
+        assert np.mean(rows[:, -1] - rows[:, :-1].mean(axis=1)) == pytest.approx(SIZE)
+
+
+@pytest.mark.parametrize("d", [2, 10, 1000])
+def test_one_high_score_among_equal_ones_is_as_sure_whatever_the_number_of_classes(d):
+    scores = np.eye(d)[np.arange(5) % d][:, None, :]
+    assert unit_scale(0.2 * scores + 3.0)[0] == pytest.approx(SIZE / 0.2)
+
+
+def test_scores_that_differ_by_rounding_alone_say_nothing():
+    rng = np.random.default_rng(0)
+    scores = 30.0 + 1e-15 * rng.normal(size=(9, 2, 4))
+    assert unit_scale(scores).tolist() == [0.0, 0.0]
 
 
 SHAPES = [(n, d) for n in (1, 2, 30, 500) for d in (2, 100, 1000)] + [(5000, 2), (5000, 100)]
