@@ -3,17 +3,20 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
 from pfl.fedhip.families.client_problem import ClientProblem
+from pfl.fedhip.families.family import Scores
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.selection.calibration import calibrate
 
 BLOCK = 1 << 20  # scores held at once
 
 LogRatio = Float[np.ndarray, "j d"]
+PathKey = tuple[Family, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -45,48 +48,62 @@ def judge(
 
     Of equally good ones the first is taken. A prior is the left-out one of each judged sample, or
     None where none counts. One decomposition serves all anchored and local heads.
+
+    The best is judged once more by itself, so that the last bits are those that it has where it is
+    the only candidate: many are multiplied as one larger matrix.
     """
-    best: list[Judged | None] = [None] * len(log_ratios)
     objectives = [np.full(len(numbers), np.inf) for _ in log_ratios]
-    for places, scores in _blocks(problem, every, numbers):
-        for i, log_ratio in enumerate(log_ratios):
-            found = calibrate(scores, problem.judged_labels, log_ratio)
-            objectives[i][places] = found.objective
-            place = int(found.objective.argmin())
-            number, objective = numbers[places[place]], float(found.objective[place])
-            so_far = best[i]
-            if so_far is None or (objective, number) < (so_far.objective, so_far.number):
-                scale, prior = float(found.scale[place]), float(found.prior[place])
-                calibrated = _calibrated(scores[:, place], scale, prior, log_ratio)
-                best[i] = Judged(number, scale, prior, objective, calibrated)
-    return [(one, values) for one, values in zip(best, objectives, strict=True) if one is not None]
+    paths: dict[PathKey, Scores] = {}
+    for places in _paths(every, numbers):
+        first = every[numbers[places[0]]]
+        path = first.family.definition.leave_one_out(problem, first)
+        paths[_path_key(first)] = path
+        for part in _parts(places, problem):
+            scores = path(np.array([every[numbers[place]].along for place in part]))
+            for values, log_ratio in zip(objectives, log_ratios, strict=True):
+                values[part] = calibrate(scores, problem.judged_labels, log_ratio).objective
+    result = []
+    for values, log_ratio in zip(objectives, log_ratios, strict=True):
+        number = numbers[int(values.argmin())]
+        scores = paths[_path_key(every[number])](np.array([every[number].along]))
+        result.append((_alone(number, scores, problem, log_ratio), values))
+    return result
 
 
-def _calibrated(
-    scores: Float[np.ndarray, "j d"], scale: float, prior: float, log_ratio: LogRatio | None
-) -> Float[np.ndarray, "j d"]:
-    result: np.ndarray = scale * scores
-    return result if log_ratio is None else result + prior * log_ratio
+def _alone(
+    number: int,
+    scores: Float[np.ndarray, "j 1 d"],
+    problem: ClientProblem,
+    log_ratio: LogRatio | None,
+) -> Judged:
+    """A candidate judged by itself."""
+    found = calibrate(scores, problem.judged_labels, log_ratio)
+    scale, prior = float(found.scale[0]), float(found.prior[0])
+    calibrated = scale * scores[:, 0]
+    if log_ratio is not None:
+        calibrated = calibrated + prior * log_ratio
+    return Judged(number, scale, prior, float(found.objective[0]), calibrated)
 
 
-def _blocks(
-    problem: ClientProblem, every: Sequence[Candidate], numbers: Sequence[int]
-) -> Iterator[tuple[list[int], Float[np.ndarray, "j b d"]]]:
-    """Places in ``numbers`` of candidates on one path, and their left-out scores, by blocks."""
-    ordered = sorted(range(len(numbers)), key=lambda place: _path_key(every[numbers[place]]))
+def _paths(every: Sequence[Candidate], numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Places in ``numbers`` of the candidates on each path."""
+    key = partial(_key_at, every, numbers)
+    for _, places in itertools.groupby(sorted(range(len(numbers)), key=key), key=key):
+        yield list(places)
+
+
+def _key_at(every: Sequence[Candidate], numbers: Sequence[int], place: int) -> PathKey:
+    return _path_key(every[numbers[place]])
+
+
+def _parts(places: list[int], problem: ClientProblem) -> Iterator[list[int]]:
+    """As many candidates as are held at once."""
     together = max(1, BLOCK // problem.judged_targets.size)
-    for (family, _), path in itertools.groupby(
-        ordered, key=lambda place: _path_key(every[numbers[place]])
-    ):
-        places = list(path)
-        scores = family.definition.leave_one_out(problem, every[numbers[places[0]]])
-        for start in range(0, len(places), together):
-            part = places[start : start + together]
-            values = np.array([every[numbers[place]].along for place in part])
-            yield part, scores(values)
+    for start in range(0, len(places), together):
+        yield places[start : start + together]
 
 
-def _path_key(candidate: Candidate) -> tuple[Family, tuple[float, ...]]:
+def _path_key(candidate: Candidate) -> PathKey:
     """Candidates on one path have one key: all parameters but the first are the same."""
     return candidate.family, tuple(
         getattr(candidate, name) for name in list(candidate.family.definition.grids)[1:]
