@@ -4,6 +4,8 @@ Cameras and editors write dozens of other facts beside it, many against the stan
 changes no pixel, so that no mistake in them may cost one: they are neither checked nor kept.
 """
 
+from typing import Any
+
 from PIL import ExifTags, Image
 
 from pfl.errors import of_system
@@ -28,7 +30,8 @@ def upright(image: Image.Image) -> Image.Image:
     return image if method is None else image.transpose(method)
 
 
-def _orientation(image: Image.Image) -> object:
+def _orientation(image: Image.Image) -> Any:
+    """The number, or whatever stands in its place."""
     try:
         return image.getexif().get(ExifTags.Base.Orientation)
     except Exception as error:  # Metadata are damaged as pixels are, and matter less.

@@ -97,7 +97,8 @@ def _whole(tags: Mapping[int, Any], size: int) -> bool:
 
 
 def _layout(tags: Mapping[int, Any]) -> str:
-    meaning, numbers = tags.get(PHOTOMETRIC, -1), _first(tags, SAMPLE_FORMAT, 1)
+    meaning = _first(tags, PHOTOMETRIC, WHITE_IS_ZERO)
+    numbers = _first(tags, SAMPLE_FORMAT, 1)
     apart = "each channel apart" if tags.get(PLANAR) == APART else "channels together"
     return (
         f"{tags.get(SAMPLES, 1)} × {_first(tags, BITS, 1)} bits, "
