@@ -1,10 +1,12 @@
-"""Exact leave-one-out along a path of 25 values against 25 refits of the head, in one run.
+"""A client's automatic choice against one refit of each of the heads that it chooses from.
 
 `python -m benchmarks.paths [--features 1280 --classes 10]`
 
-A path gives the leave-one-out residuals of every sample for every value; a refit gives one head and
-says nothing of how good it is. Without the path, leave-one-out takes N_k times as many refits. What
-all clients share, the spectrum and the factor of the sums, is made before. One BLAS thread.
+The choice knows the left-out scores of every sample under every candidate, calibrates each of them,
+and makes the heads; see docs/selection.md. A refit makes one head of a candidate from all samples
+and says nothing of how good it is: leaving samples out by refits takes N_k times as many, and the
+calibration comes on top. What all clients share, as the spectrum of the sums, is made before. One
+BLAS thread.
 """
 
 import argparse
@@ -14,24 +16,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from pfl.fedhip.selection.criteria import Criterion
-from pfl.fedhip.selection.losses import losses
 from threadpoolctl import threadpool_limits
 
 from benchmarks.synthetic import STEP, samples
-from pfl.fedhip.closed_form import Knowledge, aggregate
-from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.families.client_problem import ClientProblem
-from pfl.fedhip.families.equation_14 import personalized_head
-from pfl.fedhip.families.local_head import local_head
-from pfl.fedhip.families.table import Candidate, Family
+from pfl.fedhip.families.table import FAMILIES, Family
 from pfl.fedhip.moments import moments
-from pfl.ridge.gcv import GlobalPath, global_path
-from pfl.ridge.grid import decades
+from pfl.fedhip.selection.candidates import PersonalizeSettings
+from pfl.fedhip.selection.choice import Alternatives, choose, prepare_choice
+from pfl.fedhip.selection.judged import judge
 
 BETA = 100.0
-RHOS = decades(1.0, 1e6, 4)
-ALPHAS = decades(1e-2, 1e4, 4)
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -46,40 +42,28 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 @dataclass(frozen=True)
 class Client:
-    """One client and what the server sent it."""
+    """One client and what it may choose from."""
 
-    knowledge: Knowledge
-    shared: GlobalPath
+    alternatives: Alternatives
     features: np.ndarray
     labels: np.ndarray
 
-    def refit(self, one: Candidate) -> None:
-        """Make one head."""
-        if one.family is Family.FEDHIP:
-            personalized_head(self.knowledge, self.features, self.labels, one.alpha)
-        elif one.family is Family.ANCHORED:
-            anchored_head(self.knowledge.head, self.features, self.labels, one.rho)
-        else:
-            classes = self.knowledge.head.shape[1]
-            local_head(self.features, self.labels, classes, one.beta)
+    def problem(self) -> ClientProblem:
+        """The client's samples with nothing computed of them yet."""
+        return ClientProblem(self.alternatives.pooled, self.features, self.labels)
 
-    def refits(self, every: Sequence[Candidate]) -> None:
-        """Make all heads, one after another."""
-        for one in every:
-            self.refit(one)
+    def refits(self, numbers: Sequence[int]) -> None:
+        """Make these candidates' heads, each from the samples and the server's sums alone."""
+        for number in numbers:
+            self.alternatives.head(number, self.problem())
 
-    def path(self, every: Sequence[Candidate]) -> None:
-        """Find the leave-one-out loss of all heads."""
-        own = ClientProblem(self.shared, BETA, self.features, self.labels)
-        losses(own, every, range(len(every)), Criterion.MARGIN)
+    def judge(self, numbers: Sequence[int]) -> None:
+        """Leave every sample out under these candidates, and calibrate them without a prior."""
+        judge(self.problem(), self.alternatives.candidates, numbers, [None])
 
-
-PATHS = {
-    "fedhip": [Candidate(Family.FEDHIP, alpha=alpha, beta=BETA) for alpha in ALPHAS],
-    "anchored": [Candidate(Family.ANCHORED, rho=rho) for rho in RHOS],
-    "local": [Candidate(Family.LOCAL, beta=beta) for beta in RHOS],
-}
-PATHS["all 75"] = [one for every in PATHS.values() for one in every]
+    def choose(self) -> None:
+        """The whole automatic choice, with the heads."""
+        choose(self.alternatives, self.features, self.labels)
 
 
 def main() -> None:
@@ -90,20 +74,29 @@ def main() -> None:
     parser.add_argument("--samples", type=int, nargs="+", default=[50, 200, 500, 1000, 3000])
     parser.add_argument("--runs", type=int, default=3)
     a = parser.parse_args()
-    print(f"m={a.features} d={a.classes}, {len(RHOS)} values, best of {a.runs} runs")
-    print(f"{'N_k':>6}{'':>10}{'refits':>10}{'path':>10}{'ratio':>8}")
+    print(f"m={a.features} d={a.classes}, best of {a.runs} runs")
+    print(f"{'N_k':>6}{'':>10}{'heads':>7}{'refits':>10}{'choice':>10}{'ratio':>8}")
     with threadpool_limits(1):
         summed = moments(
             *samples(20_000, a.features, a.classes, np.random.default_rng(0)), a.classes, STEP
         )
-        knowledge, shared = aggregate(summed, BETA), global_path(*summed.ridge_sums())
+        alternatives = prepare_choice(aggregate(summed, BETA), PersonalizeSettings(Family.AUTO))
+        paths = {family.value: alternatives.numbers(family) for family in FAMILIES}
+        every = range(len(alternatives.candidates))
+        Client(alternatives, *_drawn(a, 20)).choose()  # what all clients share is made
         for count in a.samples:
-            rows, labels = samples(count, a.features, a.classes, np.random.default_rng(1))
-            client = Client(knowledge, shared, rows * STEP, labels)
-            for name, every in PATHS.items():
-                slow = seconds(partial(client.refits, every), a.runs)
-                fast = seconds(partial(client.path, every), a.runs)
-                print(f"{count:6}{name:>10}{slow:8.3f} s{fast:8.3f} s{fast / slow:8.3f}")
+            client = Client(alternatives, *_drawn(a, count))
+            rows = [(name, found, partial(client.judge, found)) for name, found in paths.items()]
+            for name, numbers, work in [*rows, ("auto", every, client.choose)]:
+                slow = seconds(partial(client.refits, numbers), a.runs)
+                fast = seconds(work, a.runs)
+                times = f"{slow:8.3f} s{fast:8.3f} s{fast / slow:8.3f}"
+                print(f"{count:6}{name:>10}{len(numbers):7}{times}")
+
+
+def _drawn(a: argparse.Namespace, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rows, labels = samples(count, a.features, a.classes, np.random.default_rng(1))
+    return rows * STEP, labels
 
 
 if __name__ == "__main__":

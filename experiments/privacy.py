@@ -4,8 +4,9 @@
 
 DATA is a folder with index.h5, clients.h5 and features.h5. Every sample's features are shrunk to
 length 1, projected ones after the projection. Accuracy is the mean over clients on their own test
-samples: of the global head, the mean over the seeds of the noise; of anchored heads whose ρ clients
-choose, and of their local heads, with the first seed. Prints a Markdown table and draws FIGURE.
+samples: of the global head without and with the client's class prior, of the personalized head as
+``family: auto`` makes it, and of the local one. Of the first it is the mean over the seeds of the
+noise, of the others that with the first seed. Prints a Markdown table and draws FIGURE.
 """
 
 import argparse
@@ -15,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from pfl.fedhip.selection.criteria import Criterion
 from threadpoolctl import threadpool_limits
 
 from experiments.data import read_samples, summed, tuned
@@ -25,11 +25,13 @@ from pfl.data.features.features import Features
 from pfl.data.features.fixed_point import dequantize
 from pfl.data.samples.clients import Clients
 from pfl.data.samples.index import Index
+from pfl.evaluation.metrics import GLOBAL, GLOBAL_PRIOR, LOCAL, PERSONALIZED
+from pfl.fedhip.affine_head import linear
 from pfl.fedhip.closed_form import Knowledge, aggregate
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import PersonalizeSettings
-from pfl.fedhip.selection.choice import choose, prepare_choice
+from pfl.fedhip.selection.choice import Chosen, KeptHead, choose, prepare_choice
 from pfl.privacy.differential.gaussian import seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
 from pfl.runtime.machine import cores
@@ -37,7 +39,7 @@ from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 
 NORM = 1.0
-KINDS = ("global", "personalized", "local")
+KINDS = (GLOBAL, GLOBAL_PRIOR, PERSONALIZED, LOCAL)
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,23 @@ class Federation:
     test: list[tuple[np.ndarray, np.ndarray]]
     sums: Moments
 
-    def accuracy(self, heads: Sequence[np.ndarray]) -> float:
-        """Mean over clients of each one's head on its own test samples."""
+    def own(self, kind: str, clients: Sequence[Chosen]) -> float:
+        """Accuracy of each client's head of a kind."""
+        return self.accuracy([(one.kept[kind], one.log_ratio) for one in clients])
+
+    def shared(self, head: np.ndarray) -> float:
+        """Accuracy of one head at all clients."""
+        one = KeptHead(linear(head), 1.0, 0.0), np.zeros(head.shape[1])
+        return self.accuracy([one] * len(self.test))
+
+    def accuracy(self, heads: Sequence[tuple[KeptHead, np.ndarray]]) -> float:
+        """Mean over clients of each one's head on its own test samples.
+
+        A head is given with log p_k(c)/π_c of its client.
+        """
         found = [
-            np.mean((features @ head).argmax(1) == labels)
-            for head, (features, labels) in zip(heads, self.test, strict=True)
+            np.mean((one.scale * one.head.scores(features) + one.prior * ratio).argmax(1) == labels)
+            for (one, ratio), (features, labels) in zip(heads, self.test, strict=True)
             if len(labels)
         ]
         return float(np.mean(found))
@@ -71,17 +85,15 @@ def load(features: Features, index: Index, clients: Clients) -> Federation:
     return Federation(train, test, summed(by_client(features, index, clients.train), zero))
 
 
-def personal(federation: Federation, sums: Moments, knowledge: Knowledge) -> tuple[float, float]:
-    """Accuracy of the anchored heads that clients choose, and of their local ones."""
-    settings = PersonalizeSettings(Family.ANCHORED, None, None, None)
-    alternatives = prepare_choice(sums, knowledge, settings, Criterion.MARGIN)
+def personal(federation: Federation, knowledge: Knowledge) -> tuple[float, ...]:
+    """Accuracy of the heads that each client has of its own, by ``KINDS`` from the second on."""
+    alternatives = prepare_choice(knowledge, PersonalizeSettings(Family.AUTO))
 
-    def work(own: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        chosen = choose(alternatives, own[0].astype(np.float64), own[1])
-        return chosen.personalized, chosen.local
+    def work(own: tuple[np.ndarray, np.ndarray]) -> Chosen:
+        return choose(alternatives, own[0].astype(np.float64), own[1])
 
-    heads = list(in_order(work, federation.train, cores()))
-    return federation.accuracy([p for p, _ in heads]), federation.accuracy([k for _, k in heads])
+    chosen = list(in_order(work, federation.train, cores()))
+    return tuple(federation.own(kind, chosen) for kind in KINDS[1:])
 
 
 def measure(
@@ -95,20 +107,19 @@ def measure(
             promise = Privacy(epsilon, delta, NORM)
             released = release(federation.sums, promise, seeded_bytes(seed))
             knowledge = aggregate(released.sums, released.beta)
-            shared.append(federation.accuracy([knowledge.head] * len(federation.test)))
+            shared.append(federation.shared(knowledge.head))
             if seed == 0:
-                own = personal(federation, released.sums, knowledge)
+                own = personal(federation, knowledge)
         found.append((float(np.mean(shared)), *own))
     exact = tuned(federation.sums)
-    shared_exact = federation.accuracy([exact.head] * len(federation.test))
-    return [*found, (shared_exact, *personal(federation, federation.sums, exact))]
+    return [*found, (federation.shared(exact.head), *personal(federation, exact))]
 
 
 def draw(path: Path, epsilons: Sequence[float], found: dict[str, list[tuple[float, ...]]]) -> None:
     """One line a view and kind of head; thin lines are accuracy without noise."""
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     panels = figure.subplots(1, 2)
-    for panel, kind in zip(panels, KINDS, strict=False):
+    for panel, kind in zip(panels, (GLOBAL, PERSONALIZED), strict=True):
         number = KINDS.index(kind)
         for color, (name, rows) in zip(("C0", "C1", "C2", "C3"), found.items(), strict=False):
             values = [100 * row[number] for row in rows]
@@ -119,9 +130,10 @@ def draw(path: Path, epsilons: Sequence[float], found: dict[str, list[tuple[floa
         panel.minorticks_off()
         panel.grid(alpha=0.3)
     whole = list(found.values())[-1]
-    panels[1].axhline(100 * whole[-1][2], color="black", linewidth=1, linestyle="--")
+    local = 100 * whole[-1][KINDS.index(LOCAL)]
+    panels[1].axhline(local, color="black", linewidth=1, linestyle="--")
     panels[1].annotate(
-        "local heads, nothing shared", (epsilons[-1], 100 * whole[-1][2]), (0, -13),
+        "local heads, nothing shared", (epsilons[-1], local), (0, -13),
         textcoords="offset points", fontsize=9, ha="right",
     )  # fmt: skip
     panels[0].legend(title="dotted: without noise")

@@ -37,7 +37,7 @@ PARAMETERS = {
     "aggregate": {"beta": "auto", "leave-out": [], "secure": False, "neighbors": "auto"},
     "personalize": {
         "family": "auto", "alpha": "auto", "beta": "auto", "rho": "auto", "shrinkage": "auto",
-        "pull": "auto", "prior": "auto", "smoothing": 0.1,
+        "pull": "auto", "prior": "auto", "smoothing": "auto",
     },
 }  # fmt: skip
 
@@ -60,7 +60,7 @@ def pipeline(tmp_path_factory):
     personalize(
         **places, **seen, server=folder / "server.h5", members=folder / "members.h5",
         out=folder / "heads.h5", family=Family.AUTO, alpha="auto", beta="auto",
-        rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing=0.1,
+        rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing="auto",
     )  # fmt: skip
     evaluate(
         **places, **seen, server=folder / "server.h5", heads=folder / "heads.h5",

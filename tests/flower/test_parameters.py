@@ -23,7 +23,7 @@ from tests.workspace import ROOT
 
 HEADS = {
     "family": "auto", "alpha": "auto", "beta": "auto", "rho": 0.5, "shrinkage": "auto",
-    "pull": "auto", "prior": "auto", "smoothing": 0.1,
+    "pull": "auto", "prior": "auto", "smoothing": "auto",
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_the_projects_parameters_are_understood():
         ({"pull": "few"}, "personalize.pull is 'few'"),
         ({"prior": "own"}, "personalize.prior is own: choose from auto, none"),
         ({"smoothing": 0}, "personalize.smoothing is 0"),
-        ({"smoothing": "auto"}, "personalize.smoothing is auto: it must be a number"),
+        ({"smoothing": "some"}, "personalize.smoothing is 'some'"),
     ],
 )
 def test_settings_of_heads_are_checked(change, message):

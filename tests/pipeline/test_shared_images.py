@@ -102,7 +102,7 @@ def accuracies(folder):
         open_features(folder / "data" / "features.h5") as features,
         open_heads(folder / "data" / "heads.h5") as own,
     ):
-        achieved = head_accuracies(index, held, features, knowledge.head, own)
+        achieved = head_accuracies(index, held, features, knowledge, own)
         return heads_csv(achieved, own, held)
 
 

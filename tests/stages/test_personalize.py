@@ -41,7 +41,7 @@ def run(folder, family=Family.AUTO, **given):
     inputs = (folder / f"{name}.h5" for name in INPUTS)
     out = folder / "heads.h5"
     numbers = [given.get(name, "auto") for name in NUMBERS]
-    prior = given.get("prior", Prior.AUTO), given.get("smoothing", 0.1)
+    prior = given.get("prior", Prior.AUTO), given.get("smoothing", "auto")
     personalize(*inputs, out, family, *numbers, *prior, *PLAIN)
     return out.read_bytes()
 
@@ -122,7 +122,7 @@ def test_a_sum_that_is_no_better_than_g_is_g_with_the_prior_that_was_asked_for(f
 
 def test_the_prior_is_of_the_clients_counts_and_of_everybodys(folder):
     """Written out: p_k(c) = (n_c + ε d π_c) / (N_k + ε d), and r_c = log p_k(c) / π_c."""
-    run(folder, smoothing=0.5)
+    run(folder, smoothing="0.5")
     label, held = read_index(folder / "index.h5").label, read_clients(folder / "clients.h5").train
     everybody = np.bincount(label[held.sample], minlength=CLASSES) / len(held.sample)
     for k, one in enumerate(plain_heads(folder / "heads.h5")["personalized"]):
@@ -135,7 +135,7 @@ def test_the_prior_is_of_the_clients_counts_and_of_everybodys(folder):
 def test_smoothing_moves_neither_the_local_head_nor_the_papers(folder):
     run(folder)
     before = arrays(folder)
-    run(folder, smoothing=3.0)
+    run(folder, smoothing="3.0")
     after = arrays(folder)
     moved = {name for name in before if before[name].tobytes() != after[name].tobytes()}
     assert moved >= {"log-ratio", "leave-one-out", "personalized/prior"}

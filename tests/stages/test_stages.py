@@ -112,8 +112,8 @@ BAD = {
     "shrinkage of zero": ("personalize", {"shrinkage": 0}, "personalize.shrinkage is '0'"),
     "pull in words": ("personalize", {"pull": "all"}, "personalize.pull is 'all'"),
     "unknown prior": ("personalize", {"prior": "test"}, "'test' is not one of"),
-    "smoothing of zero": ("personalize", {"smoothing": 0}, "personalize.smoothing"),
-    "smoothing in words": ("personalize", {"smoothing": "auto"}, "--smoothing"),
+    "smoothing of zero": ("personalize", {"smoothing": 0}, "personalize.smoothing is '0'"),
+    "smoothing in words": ("personalize", {"smoothing": "a"}, "personalize.smoothing is 'a'"),
     "epsilon of zero": ("aggregate", {"privacy.epsilon": 0}, "must be none or a finite number"),
     "delta of one": (
         "aggregate",

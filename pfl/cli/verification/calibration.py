@@ -24,6 +24,7 @@ from pfl.fedhip.selection.choice import (
 from pfl.fedhip.selection.left_out_prior import own_log_ratio
 from pfl.fedhip.server import read_server
 from pfl.runtime.class_prior import shares
+from pfl.runtime.values import number_or_auto
 
 ROUNDING = 1e-9  # of logarithms and shares in float64, with much to spare
 
@@ -35,14 +36,14 @@ def calibration(project: Project) -> str:
     with open_heads(project.artifact("heads")) as heads:
         _check_shared(heads, knowledge)
         stored = heads.of(PERSONALIZED, knowledge.head, 0, len(count)).log_ratio
-        smoothing = float(str(heads.file.attrs["smoothing"]))
+        smoothing = number_or_auto(heads.file.attrs["smoothing"], "smoothing of heads.h5")
         for client in np.flatnonzero(heads.stayed).tolist():
             expected = own_log_ratio(count[client], knowledge.count, smoothing)
             if not _near(stored[client], expected):
                 raise _wrong(f"the class prior of client {client} is not that of its samples")
             _check_numbers(heads, client)
             _check_parts(heads, client)
-    return f"class priors as in clients.h5, smoothed by {smoothing:g} samples a class"
+    return "class priors as in clients.h5; scales, priors and weights in their ranges"
 
 
 def _check_shared(heads: Heads, server: Knowledge) -> None:

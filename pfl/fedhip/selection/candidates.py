@@ -61,7 +61,7 @@ def personalize_settings(section: Mapping[str, object]) -> PersonalizeSettings:
     names = ("alpha", "beta", "rho", "shrinkage", "pull", "smoothing")
     missing = sorted({"family", *names, "prior"} - set(section))
     if missing:
-        raise InputError(f"personalize.{missing[0]} is missing: add it to params.yaml.")
+        raise InputError(f"personalize.{missing[0]} is missing: add it to the parameters.")
     numbers = {
         name: number_or_auto(section[name], f"personalize.{name}", zero=name == "alpha")
         for name in names

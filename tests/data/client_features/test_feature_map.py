@@ -22,7 +22,7 @@ from tests.synthetic import EXACT, STEP, write_federation
 
 WIDTH = 12
 ALL = ("auto", [], False, "auto", *EXACT)  # flags of aggregate
-AUTO = (Family.AUTO, *["auto"] * 5, Prior.AUTO, 0.1)  # and of personalize
+AUTO = (Family.AUTO, *["auto"] * 5, Prior.AUTO, "auto")  # and of personalize
 
 
 @pytest.fixture

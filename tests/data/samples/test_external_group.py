@@ -162,7 +162,7 @@ def closed_form(folder, data):
     aggregate(folder / "uploads.h5", *given.values(), upload, "auto", [], False, "auto", *EXACT)
     personalize(
         **data, **given, **seen, out=folder / "heads.h5", family=Family.AUTO, alpha="auto",
-        beta="auto", rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing=0.1,
+        beta="auto", rho="auto", shrinkage="auto", pull="auto", prior=Prior.AUTO, smoothing="auto",
     )  # fmt: skip
     report = {"heads": folder / "heads.h5", "upload": upload, "report": folder / "fedhip"}
     evaluate(**data, server=given["server"], **report, **seen)
