@@ -8,7 +8,13 @@ from typer import Option
 
 from pfl.data.images.images import PixelArray
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import Samples, SourceRequest, TestImages, write_samples
+from pfl.data.sources.samples import (
+    MissingImages,
+    Samples,
+    SourceRequest,
+    TestImages,
+    write_samples,
+)
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from stages._run import LARGEST_SEED, finite, run
@@ -45,6 +51,10 @@ def prepare(
         TestImages,
         Option(help="Of ratings: test images unseen by all users, or shared with others."),
     ],
+    missing_images: Annotated[
+        MissingImages,
+        Option(help="Of ratings: those of images that are not there are refused, or left out."),
+    ],
     images: Annotated[Path, Option(help="Output: every image.")],
     index: Annotated[Path, Option(help="Output: what is known of each sample.")],
 ) -> None:
@@ -55,7 +65,9 @@ def prepare(
             "one in [0, 1)."
         )
     settings = SiteSettings(differ, strength, sites, seed)
-    loaded = dataset.load(SourceRequest(path, download, test_fraction, seed, users, test_images))
+    loaded = dataset.load(
+        SourceRequest(path, download, test_fraction, seed, users, test_images, missing_images)
+    )
     samples, changed = as_sites(loaded, settings)
     write_samples(images, index, samples, dataset.value, changed, settings.facts())
     log.info("%s", summary(dataset.value, samples))

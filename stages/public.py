@@ -37,7 +37,8 @@ def public(
             f"public.test-fraction is {test_fraction}, which leaves no images to train on: choose "
             "one in [0, 1)."
         )
-    loaded = load_public(dataset, SourceRequest(path, download, test_fraction, seed))
+    request = SourceRequest(path, download, test_fraction, seed, section="public")
+    loaded = load_public(dataset, request)
     with open_images(clients_images) as clients:
         samples = without_clients(loaded, clients)
     write_samples(images, index, samples, dataset)

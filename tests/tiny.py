@@ -63,8 +63,8 @@ def flip(path: Path):
     path.write_bytes(data)
 
 
-def rewrite(path: Path, schema, name, edit):
-    """Change one dataset and store all anew, with a checksum that is right."""
+def rewrite(path: Path, schema, name, edit, facts=None):
+    """Change one dataset, or facts, and store all anew, with a checksum that is right."""
     with h5py.File(path) as file:
         attributes = {k: v.item() if hasattr(v, "item") else v for k, v in file.attrs.items()}
         found = {}
@@ -74,6 +74,6 @@ def rewrite(path: Path, schema, name, edit):
             )
         )
     edit(found[name])
-    with create(path, schema, attributes, packages=()) as file:
+    with create(path, schema, attributes | (facts or {}), packages=()) as file:
         for key, values in found.items():
             put(file, key, values)

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import unicodedata
 import urllib.error
 from pathlib import Path
 
@@ -116,6 +117,27 @@ class TestTimm:
         x = pixels(one.transform.size)
         assert torch.equal(one.features(x), two.features(x))
 
+    @pytest.mark.parametrize("name", ["model_state_dict", "net", "weights"])
+    def test_tensors_under_a_name_of_their_own_are_found(self, folder, tmp_path, name):
+        model = save_timm("test_resnet", folder / "test_resnet.safetensors")
+        tensors = {f"module.{k}": v for k, v in model.state_dict().items()}
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9).state_dict()
+        kept = {"epoch": 3, "optimizer": optimizer, "loss": torch.tensor(0.5), name: tensors}
+        torch.save(kept, tmp_path / "nested.pth")
+        one = load_backbone("test_resnet", folder)
+        two = load_backbone("test_resnet", tmp_path / "nested.pth")
+        x = pixels(one.transform.size)
+        assert torch.equal(one.features(x), two.features(x))
+
+    def test_of_several_sets_of_tensors_none_is_guessed(self, tmp_path):
+        state = timm.create_model("test_resnet").state_dict()
+        torch.save({"student": state, "teacher": state}, tmp_path / "two.pth")
+        with pytest.raises(InputError, match=r"sets of tensors: student, teacher\): .* alone"):
+            load_backbone("test_resnet", tmp_path / "two.pth")
+        torch.save({"epoch": 3}, tmp_path / "none.pth")
+        with pytest.raises(InputError, match="it holds no named tensors"):
+            load_backbone("test_resnet", tmp_path / "none.pth")
+
     def test_a_decoder_in_the_file_is_ignored(self, tmp_path):
         model = timm.create_model("test_vit", num_classes=0)
         state = {**model.state_dict(), "mask_token": torch.zeros(1), "decoder_x": torch.zeros(2)}
@@ -127,6 +149,11 @@ class TestTimm:
         own, other = load_backbone("test_vit", folder), load_backbone("test_vit", folder, 96)
         assert own.transform.size != other.transform.size == 96
         assert other.features(pixels(96)).shape == (2, own.m)
+
+    def test_a_file_is_found_whichever_way_its_name_is_typed(self, tmp_path):
+        one, two = (unicodedata.normalize(form, "poids-entraînés") for form in ("NFC", "NFD"))
+        save_timm("test_resnet", tmp_path / f"{two}.safetensors")
+        assert load_backbone("test_resnet", tmp_path / f"{one}.safetensors").m == 96
 
     @pytest.mark.slow
     def test_the_paper_s_encoder(self, folder):

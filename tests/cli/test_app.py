@@ -4,8 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pfl.cli.app import app
+from pfl.report.measures import SYMBOLS
 
-HEADS = [f"fedhip:{head}" for head in ("local", "global", "personalized")]
+KINDS = ("local", "global", "global-prior", "equation-14", "personalized")
+HEADS = [f"fedhip:{head}" for head in KINDS]
 LOCAL_TEST = {"mean": 0.5, "weighted": 0.75, "std": 0.1, "worst-decile": None}
 TESTS = {"local-test": LOCAL_TEST, "global-test": {"mean": 1.0}, "external-test": None}
 RUN = {"clients": 7, "clients-without-test": 2, "clients-left-out": 3}
@@ -71,7 +73,7 @@ def test_external_tests_are_columns_where_a_group_takes_no_part(report, comparis
 def test_results_show_every_head_and_where_the_files_are(report):
     done = run(report)
     assert done.exit_code == 0
-    for words in ("local L_k", "global G", "personalized P_k", "75.0", "100.0", "7 clients", "–"):
+    for words in (*SYMBOLS.values(), "75.0", "100.0", "7 clients", "–"):
         assert words in done.stdout
     assert "2 clients hold none" in " ".join(done.stdout.split())
     assert "Left out, and in no number: 3." in " ".join(done.stdout.split())

@@ -121,7 +121,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
 
 REMEDIES = {
     "yes and no": ({"x_train": X > 9}, "makes true white"),
-    "16 bits": ({"x_train": X.astype(np.uint16) * 257}, r"x_train // 257\)\.astype\('uint8'\)"),
+    "16 bits": ({"x_train": X.astype(np.uint16) * 257}, r"x_train / 257\)\.round\(\)\.astype\("),
     "NaN": ({"x_train": np.full(X.shape, np.nan)}, "NaN or infinite"),
     "RGBA": ({"x_train": X[..., [0, 1, 2, 0]]}, r"x_train\[\.\.\., :3\]"),
     "text": ({"x_train": np.array(["a"] * 12)}, "levels of the pixels"),

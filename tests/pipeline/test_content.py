@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.plain_heads import plain_heads
 from tests.stages.test_stages import stage_command
 from tests.workspace import command
 
@@ -22,7 +23,7 @@ def run(finished, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
     made = {"uploads": out / "uploads.h5", "server": out / "server.h5", "heads": out / "heads.h5"}
     made["members"], upload = out / "members.h5", out / "upload.json"
-    fixed = {"family": "fedhip", "alpha": ALPHA, "beta": BETA, "rho": 1.0}
+    fixed = {"family": "fedhip", "alpha": ALPHA, "beta": BETA, "rho": 1.0, "prior": "none"}
     stages = {
         "gram": {"out": made["uploads"]},
         "aggregate": {"uploads": made["uploads"], "beta": BETA, "out": made["server"]},
@@ -73,22 +74,24 @@ def test_the_global_head_is_ridge_on_all_training_samples(run, raw):
 def test_every_clients_heads_are_what_the_paper_says(run, raw):
     values, label, split, classes, held = raw
     everybody = (values[split == 0], label[split == 0], 1.0)
-    with h5py.File(run / "heads.h5") as file:
-        local, personalized = file["local"][...], file["personalized"][...]
+    kept = plain_heads(run / "heads.h5")
+    assert not any(head.bias.any() or head.prior for of in kept.values() for head in of)
+    local, personalized, paper = (
+        [head.weight for head in kept[kind]] for kind in ("local", "personalized", "equation-14")
+    )
     for client, samples in enumerate(held["train"]):
         own = values[samples], label[samples]
         expected = oracles.ridge(*own, classes, BETA)
         np.testing.assert_allclose(local[client], expected, atol=1e-5)
         expected = oracles.weighted_ridge([everybody, (*own, ALPHA)], classes, BETA)
         np.testing.assert_allclose(personalized[client], expected, atol=1e-5)
+        np.testing.assert_array_equal(personalized[client], paper[client])
         assert not np.allclose(local[client], personalized[client], atol=1e-3)
 
 
 def test_the_reported_accuracies_are_those_of_the_heads(run, raw):
     values, label, split, _, held = raw
-    with h5py.File(run / "heads.h5") as file, h5py.File(run / "server.h5") as server:
-        heads = {name: file[name][...] for name in ("local", "personalized")}
-        heads["global"] = np.repeat(server["head"][...][None], len(heads["local"]), axis=0)
+    heads = plain_heads(run / "heads.h5", run / "server.h5")
     with (run / "report" / "per_client.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     means = json.loads((run / "report" / "metrics.json").read_text(encoding="utf-8"))
@@ -96,9 +99,11 @@ def test_the_reported_accuracies_are_those_of_the_heads(run, raw):
     for name, stack in heads.items():
         own = []
         for client, head in enumerate(stack):
-            hits = (values[test] @ head).argmax(1) == label[test]
+            hits, with_prior = (
+                head.scores(values[test], mine).argmax(1) == label[test] for mine in (False, True)
+            )
             mine = np.isin(test, held["test"][client])
-            own.append(hits[mine].mean())
+            own.append(with_prior[mine].mean())
             assert float(rows[client][f"local-test:{name}"]) == pytest.approx(own[-1], abs=0.021)
             assert float(rows[client][f"global-test:{name}"]) == pytest.approx(
                 hits.mean(), abs=3e-3

@@ -50,6 +50,7 @@ OTHER = {
     "prepare.sites": 3,
     "prepare.users": 2,
     "prepare.test-images": "shared",
+    "prepare.missing-images": "skip",
     "partition.scheme": "iid",
     "partition.clients": 7,
     "partition.concentration": 5.0,
@@ -79,7 +80,10 @@ OTHER = {
     "personalize.alpha": 1.0,
     "personalize.beta": 10.0,
     "personalize.rho": 100.0,
-    "personalize.criterion": "accuracy",
+    "personalize.shrinkage": 0.1,
+    "personalize.pull": 10.0,
+    "personalize.prior": "none",
+    "personalize.smoothing": 1.0,
     "compare.methods": ["fedavg", "local"],
     "compare.heads": ["fedavg", "local"],
     "compare.seeds": [0, 1],
@@ -230,6 +234,7 @@ def would_run(folder, values):
         ("features.lift", 96, "fedhip"),
         ("aggregate.beta", 9.0, "fedhip"),
         ("aggregate.leave-out", [7, 2], "fedhip"),
+        ("personalize.smoothing", 1.0, "fedhip"),
         ("rounds.learning-rate", 0.02, "train/fedavg/seed-0"),
         ("head-rounds.momentum", 0.2, "heads/fedavg/seed-0"),
     ],
@@ -364,5 +369,5 @@ def test_the_reports_agree_with_the_artifacts(finished):
     told = command(finished, "dvc", "metrics", "show", "--json").stdout
     assert yaml.safe_load(told)[""]["data"]["reports/fedhip/summary.json"]["data"]["fedhip"] == {
         name: metrics[f"fedhip:{name}"]["local-test"]["mean"]
-        for name in ("local", "global", "personalized")
+        for name in ("local", "global", "global-prior", "equation-14", "personalized")
     }

@@ -33,6 +33,7 @@ def run_metrics(method, value, external=False, validation=None):
     tests = {
         "local-test": {"mean": value, "weighted": value, "std": 0.1, "worst-decile": value / 2},
         "global-test": {"mean": value / 4},
+        "global-test-own-prior": None,
         "new-test": {kind: value + i / 100 for i, kind in enumerate(ENSEMBLE)},
         "external-test": dict.fromkeys(OUTSIDE, value / 3) if external else None,
         "validation": validation and {"mean": validation},
@@ -56,6 +57,7 @@ def reports(tmp_path):
     local = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8}
     together = {"mean-score": 0.8, "vote": 0.7, "weight-average": 0.6}
     head = {"local-test": local, "global-test": None, "new-test": together}
+    head |= {"global-test-own-prior": {"mean": 0.3}}
     head |= {"external-test": None, "validation": None, "upload-bytes": 5000}
     heads = dict.fromkeys((f"fedhip:{name}" for name in HEADS), head)
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
@@ -81,8 +83,10 @@ def test_means_and_deviations_are_over_the_runs(reports):
     assert table["fedhip:local"]["new-test:mean-log-probability"]["mean"] is None
     assert table["fedavg"]["external-test:client-mean"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
     assert table["fedhip:local"]["external-test"]["mean"] is None
+    assert table["fedhip:personalized"]["global-test-own-prior"]["mean"] == 0.3
+    assert table["fedavg"]["global-test-own-prior"]["mean"] is None
     assert table["fedhip:local"]["upload-bytes"] == {"mean": 5000.0, "std": None}
-    assert [row["seeds"] for row in table.values()] == [3, 3, 1, 1, 1]
+    assert [row["seeds"] for row in table.values()] == [3, 3, *[1] * len(HEADS)]
 
 
 def test_the_table_and_the_json_tell_the_same(reports):

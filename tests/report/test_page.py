@@ -22,7 +22,13 @@ from pfl.report.page import render
 from tests.evaluation.reliability.test_sums import drawn
 from tests.evaluation.test_figures import draw_all
 
-HEADS = ("local", "global", "personalized")
+HEADS = {
+    "local": 0.5,
+    "global": 0.6,
+    "global-prior": 0.65,
+    "equation-14": 0.55,
+    "personalized": 0.7,
+}
 VOID = {"meta", "link", "img", "br"}
 SHAPES = re.compile(r"(?:https?:)?//|@import|url\((?!#)")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -45,12 +51,13 @@ COMPARISON = {
     "fedhip:personalized": {"seeds": 1, "local-test": entry(0.98461), "global-test": entry(None),
                             "upload-bytes": entry(None)},
 }  # fmt: skip
-CLIENTS = """client,train,test,classes,family,alpha,beta,rho,local-beta,\
-local-test:local,local-test:global,local-test:personalized
-0,10,4,2,fedhip,10.000000,1.000000,,1.000000,0.500000,0.750000,1.000000
-1,1200,4,3,anchored,,,5623.413252,1.000000,0.750000,0.500000,0.750000
-2,30,0,1,local,,2.000000,,2.000000,,,
-3,5,2,1,,,,,,,,
+CLIENTS = """client,train,test,classes,stack-lda,stack-anchored,prior,local-beta,alpha,\
+local-test:local,local-test:global,local-test:global-prior,local-test:equation-14,\
+local-test:personalized
+0,10,4,2,0.250000,0.750000,0.908000,1.000000,3.000000,0.5,0.75,0.75,0.5,1.0
+1,1200,4,3,0.000000,1.100000,0.000000,1.000000,3.000000,0.75,0.5,0.75,0.5,0.75
+2,30,0,1,0.900000,0.000000,1.000000,2.000000,3.000000,,,,,
+3,5,2,1,,,,,,,,,,
 """
 
 
@@ -67,9 +74,7 @@ def sources(tmp_path):
     attacks = {name: {"clients": 2, "samples": 10_000 + i} for i, name in enumerate(ATTACKS)}
     told = {"clients": 3, "samples": 20_000, **attacks}
     (tmp_path / "leakage" / "metrics.json").write_text(json.dumps(told))
-    heads = {
-        f"fedhip:{name}": {"local-test": {"mean": 0.5 + i / 10}} for i, name in enumerate(HEADS)
-    }
+    heads = {f"fedhip:{name}": {"local-test": {"mean": value}} for name, value in HEADS.items()}
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     (tmp_path / "fedhip" / "per_client.csv").write_text(CLIENTS)
     (tmp_path / "comparison" / "comparison.json").write_text(json.dumps(COMPARISON))
@@ -204,12 +209,9 @@ def test_gains_are_counted_over_clients_with_test_samples(sources):
     assert "better for 1, equal for 1 and worse for 0 of 2" in against(rows, "local")
     assert "better for 2, equal for 0 and worse for 0 of 2" in against(rows, "global")
     cells = [[cell.text for cell in row] for row in clients_table(rows).rows]
-    assert [row[4] for row in cells] == [
-        "fedhip, α 10, β 1",
-        "anchored, ρ 5,620",
-        "local, β 2",
-        "left",
-    ]
+    made = ["anchored 0.75, lda 0.25", "anchored", "lda", "left"]
+    assert [row[4] for row in cells] == made
+    assert [row[5] for row in cells] == ["0.91", "0.00", "1.00", "–"]
     assert [row[-1] for row in cells] == ["+25.0", "0.0", "–", "–"]
 
 

@@ -96,7 +96,7 @@ def test_each_family_is_what_it_says(folder, family, prior):
                 row = objective[k][[c.family is of for c in candidates]]
                 assert np.isnan(row).all() or objective[k][candidates.index(one)] == row.min()
     heads = plain_heads(folder / "heads.h5")
-    if prior is Prior.NONE and family is not Family.AUTO:
+    if prior is Prior.NONE:
         assert all(one.prior == 0.0 for one in heads["personalized"])
     if family is Family.GLOBAL:
         for one in heads["personalized"]:
@@ -105,6 +105,19 @@ def test_each_family_is_what_it_says(folder, family, prior):
         same = "local" if family is Family.LOCAL else "equation-14"
         for one, other in zip(heads["personalized"], heads[same], strict=True):
             np.testing.assert_array_equal(one.weight, other.weight)
+
+
+def test_a_sum_that_is_no_better_than_g_is_g_with_the_prior_that_was_asked_for(folder, monkeypatch):
+    monkeypatch.setattr("pfl.fedhip.selection.choice._worse", lambda *_: True)
+    for prior in Prior:
+        run(folder, prior=prior)
+        heads = plain_heads(folder / "heads.h5", folder / "server.h5")
+        for one, shared, other in zip(
+            heads["personalized"], heads["global"], heads["global-prior"], strict=True
+        ):
+            np.testing.assert_array_equal(one.weight, shared.weight.astype(np.float32))
+            assert one.prior == (0.0 if prior is Prior.NONE else other.prior)
+        assert any(one.prior > 0 for one in heads["global-prior"])
 
 
 def test_the_prior_is_of_the_clients_counts_and_of_everybodys(folder):

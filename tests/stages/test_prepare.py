@@ -15,7 +15,7 @@ from pfl.artifacts.hdf5 import check, reading
 from pfl.data.images.images import open_images
 from pfl.data.samples.index import read_index
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import TestImages
+from pfl.data.sources.samples import MissingImages, TestImages
 from pfl.data.sources.sites import Difference
 from pfl.errors import InputError
 from stages.prepare import prepare
@@ -30,7 +30,8 @@ def make(
 ):
     images, index = folder / "images.h5", folder / "index.h5"
     sites = Difference(differ), 1.0, 4
-    prepare(dataset, path, False, fraction, seed, *sites, 0, TestImages.UNSEEN, images, index)
+    raters = 0, TestImages.UNSEEN, MissingImages.REFUSE
+    prepare(dataset, path, False, fraction, seed, *sites, *raters, images, index)
     return images, index
 
 

@@ -109,7 +109,11 @@ BAD = {
     "own beta of zero": ("personalize", {"beta": 0}, "above 0"),
     "rho in words": ("personalize", {"rho": "much"}, "'much': it must be auto or a finite number"),
     "unknown family": ("personalize", {"family": "best"}, "'best' is not one of"),
-    "unknown criterion": ("personalize", {"criterion": "test"}, "'test' is not one of"),
+    "shrinkage of zero": ("personalize", {"shrinkage": 0}, "personalize.shrinkage is '0'"),
+    "pull in words": ("personalize", {"pull": "all"}, "personalize.pull is 'all'"),
+    "unknown prior": ("personalize", {"prior": "test"}, "'test' is not one of"),
+    "smoothing of zero": ("personalize", {"smoothing": 0}, "personalize.smoothing"),
+    "smoothing in words": ("personalize", {"smoothing": "auto"}, "--smoothing"),
     "epsilon of zero": ("aggregate", {"privacy.epsilon": 0}, "must be none or a finite number"),
     "delta of one": (
         "aggregate",

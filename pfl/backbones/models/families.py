@@ -1,7 +1,6 @@
 """The table of backbone families, and how each builds a network and fills it with weights."""
 
 import difflib
-import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import timm
-import torch
 from huggingface_hub import hf_hub_url
 from timm.data.config import resolve_model_data_config
 from timm.models import get_pretrained_cfg
@@ -17,8 +15,9 @@ from torch import Tensor, nn
 from torchvision.models import MobileNet_V2_Weights, mobilenet_v2
 
 from pfl.backbones.models.backbone import Backbone, frozen
-from pfl.backbones.models.own import HALF, MAE, PIXELS, PIXELS_SIZE, masked_autoencoder, raw_pixels
-from pfl.backbones.models.transform import configured, squares
+from pfl.backbones.models.own import MAE, PIXELS, masked_autoencoder, random_tiny, raw_pixels
+from pfl.backbones.models.positions import fit_positions, interpolated
+from pfl.backbones.models.transform import configured
 from pfl.backbones.models.weights import (
     Lookup,
     check_name,
@@ -64,12 +63,14 @@ def _timm(name: str, weights: Path, side: int | None, bound: float | None) -> Ba
     places, advice = _timm_places(name, config)
     path = find_weights(name, weights, places, advice)
     digest = _digest(name, path, tuple(Path(url).name for url in (config["url"],) if url))
-    size = {"img_size": side} if side and config["fixed_input_size"] else {}
-    model = _filled(name, config, path, size)
+    own = config["input_size"][-1]
+    resized = bool(side) and side != own and config["fixed_input_size"]
+    model = _filled(name, config, path, side if resized else None)
     model.reset_classifier(0)
     settings = resolve_model_data_config(model)  # type: ignore[no-untyped-call]
     transform = configured(settings, side)
-    return frozen(name, model, transform, digest, f"timm {tagged}", bound)
+    told = interpolated(own, transform.size) if resized else ""
+    return frozen(name, model, transform, digest, f"timm {tagged}{told}", bound)
 
 
 def _timm_config(name: str) -> dict[str, Any]:
@@ -115,17 +116,50 @@ def _digest(name: str, path: Path, official: tuple[str, ...] = ()) -> str:
     return digest
 
 
-def _filled(name: str, config: Mapping[str, Any], path: Path, size: Mapping[str, Any]) -> Any:
+def _filled(name: str, config: Mapping[str, Any], path: Path, side: int | None) -> Any:
     """Create a timm model with the tensors of ``path``, all of which must fit.
 
-    The classifier is created as wide as the file's own, so that the check stays strict and any
-    fine-tuned head is accepted; the caller removes it.
+    Where images are of another size than the model's own, ``side``, so are its parameters of
+    places, which timm or :mod:`pfl.backbones.models.positions` interpolates.
+
+    Raises:
+        InputError: they do not fit, or do so at the model's own size alone.
     """
     stored = read_state(path)
     state = {k: v for k, v in stored.items() if not k.startswith(DECODER)} or stored
     if name in (LITE0, f"{LITE0}.in1k") and "_conv_stem.weight" in state:
         state = _renamed(state, timm.create_model(name, pretrained=False))
+    try:
+        return _created(name, config, state, side)
+    except MisfitError as error:
+        if side is None:
+            raise _misfit(name, path, str(error)) from error
+    try:
+        shapes = timm.create_model(name, pretrained=False, img_size=side).state_dict()
+        fitted = fit_positions(state, {key: tuple(value.shape) for key, value in shapes.items()})
+        return _created(name, config, fitted, side)
+    except (MisfitError, *MISFIT) as error:
+        _filled(name, config, path, None)  # which says of wrong weights that they are
+        raise _own_size(name, config["input_size"][-1], str(side)) from error
+
+
+class MisfitError(Exception):
+    """Tensors do not fit a model; the message says which."""
+
+
+def _created(
+    name: str, config: Mapping[str, Any], state: Mapping[str, Tensor], side: int | None
+) -> Any:
+    """Create a timm model with these tensors.
+
+    The classifier is created as wide as the file's own, so that the check stays strict and any
+    fine-tuned head is accepted; the caller removes it.
+
+    Raises:
+        MisfitError: some are missing, too many, or of another shape.
+    """
     reason = ""
+    size: dict[str, Any] = {"img_size": side} if side else {}
     for classes in _head_widths(state, config):
         overlay = {"state_dict": dict(state), "num_classes": classes, "label_offset": 0}
         try:
@@ -138,7 +172,15 @@ def _filled(name: str, config: Mapping[str, Any], path: Path, size: Mapping[str,
             )
         except MISFIT as error:
             reason = reason or one_line(error, 400)
-    raise _misfit(name, path, reason, " Or try extract.image-size auto." if size else "")
+    raise MisfitError(reason)
+
+
+def _own_size(name: str, own: int, side: str) -> InputError:
+    return InputError(
+        f"Backbone '{name}' takes images of {own} × {own} pixels, its own size, and what it has "
+        f"learned of places in them cannot be interpolated to {side} × {side}: set "
+        "extract.image-size to auto, or choose another backbone."
+    )
 
 
 def _renamed(state: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
@@ -159,10 +201,10 @@ def _head_widths(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Iter
         yield 0
 
 
-def _misfit(name: str, path: Path, reason: str, more: str = "") -> InputError:
+def _misfit(name: str, path: Path, reason: str) -> InputError:
     return InputError(
         f"The weights in {path} do not fit backbone '{name}' ({reason}): give the weights "
-        f"of this very model, or set extract.backbone to the model that they belong to.{more}"
+        "of this very model, or set extract.backbone to the model that they belong to."
     )
 
 
@@ -194,29 +236,9 @@ def _mobilenet(name: str, weights: Path, side: int | None, bound: float | None) 
     return frozen(name, model, transform, digest, f"torchvision {name} {release.name}", bound)
 
 
-def _random_tiny(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
-    """Two convolutions with fixed random weights and m = 16, for fast tests only."""
-    del weights  # It has none.
-    log.warning("Backbone '%s' is random: for tests only, its accuracies mean nothing.", name)
-    model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, stride=2, padding=1),
-        nn.ReLU6(),
-        nn.Conv2d(8, 16, 3, stride=2, padding=1),
-        nn.ReLU6(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-    )
-    generator, digest = torch.Generator().manual_seed(0), hashlib.sha256()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5, generator=generator)
-        digest.update(parameter.detach().numpy().tobytes())
-    transform = squares(PIXELS_SIZE, HALF, HALF, side)
-    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", bound)
-
-
 FAMILIES: dict[str, Callable[[str, Path, int | None, float | None], Backbone]] = {
     MAE: masked_autoencoder,
     "mobilenet_v2": _mobilenet,
     PIXELS: raw_pixels,
-    "random-tiny": _random_tiny,
+    "random-tiny": random_tiny,
 }

@@ -1,21 +1,25 @@
-"""Backbones that need nothing from elsewhere: the pipeline's own encoder, and mere pixels."""
+"""Backbones that need nothing from elsewhere: the pipeline's own encoder, pixels, a random one."""
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from timm.layers.pos_embed import resample_abs_pos_embed
 from torch import Tensor, nn
 
 from pfl.backbones.mae.encoder import Architecture, build_encoder
 from pfl.backbones.mae.encoder_file import load_encoder
 from pfl.backbones.models.backbone import Backbone, frozen
+from pfl.backbones.models.positions import interpolated
 from pfl.backbones.models.transform import squares
 from pfl.backbones.models.weights import find_weights
 from pfl.errors import InputError, one_line
 from pfl.runtime.scratch import file_sha256
 
+log = logging.getLogger(__name__)
 MAE, PIXELS = "mae", "raw-pixels"
 PIXELS_SIZE = 32
 HALF = (0.5, 0.5, 0.5)
@@ -49,6 +53,8 @@ def masked_autoencoder(name: str, weights: Path, side: int | None, bound: float 
         f"masked autoencoder, {shape.depth} blocks of {shape.width}, patches of "
         f"{shape.patch_size} px, {training['epochs']} epochs on {training['images']} images"
     )
+    if shape.side != own.side:
+        described += interpolated(own.image_size, shape.image_size)
     return frozen(name, module, transform, file_sha256(path), described, bound)
 
 
@@ -71,3 +77,23 @@ def raw_pixels(name: str, weights: Path, side: int | None, bound: float | None) 
     digest = hashlib.sha256(b"").hexdigest()
     module = nn.Sequential(nn.Flatten())
     return frozen(name, module, transform, digest, "pixels", bound or 1.0)
+
+
+def random_tiny(name: str, weights: Path, side: int | None, bound: float | None) -> Backbone:
+    """Two convolutions with fixed random weights and m = 16, for fast tests only."""
+    del weights  # It has none.
+    log.warning("Backbone '%s' is random: for tests only, its accuracies mean nothing.", name)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        nn.ReLU6(),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1),
+        nn.ReLU6(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    generator, digest = torch.Generator().manual_seed(0), hashlib.sha256()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=generator)
+        digest.update(parameter.detach().numpy().tobytes())
+    transform = squares(PIXELS_SIZE, HALF, HALF, side)
+    return frozen(name, model, transform, digest.hexdigest(), "random, for tests", bound)

@@ -10,19 +10,20 @@ import re
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import huggingface_hub
 import torch
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from timm.models import load_state_dict
+from timm.models import clean_state_dict, load_state_dict
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
 from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.scratch import file_sha256
+from pfl.runtime.spelling import existing
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".pth", ".pt", ".safetensors")
@@ -47,6 +48,7 @@ def find_weights(name: str, given: Path, places: Sequence[Lookup], advice: str) 
     Raises:
         InputError: no place has it; the message lists them and ends with ``advice``.
     """
+    given = existing(given)
     if given.is_file():
         return given
     if not given.is_dir():
@@ -86,21 +88,39 @@ def check_name(path: Path, digest: str, official: Sequence[str]) -> None:
 def read_state(path: Path) -> dict[str, Tensor]:
     """Read named tensors from ``.safetensors`` or a PyTorch file (with ``weights_only=True``).
 
+    They may lie under a name of their own, beside an optimizer's state and the like.
+
     Raises:
-        InputError: the file is damaged, or holds something other than named tensors.
+        InputError: the file is damaged, or holds something other than named tensors, or them twice.
     """
     try:
         state = load_state_dict(str(path), weights_only=True)
-        if state and all(isinstance(value, Tensor) for value in state.values()):
+        if _are_tensors(state):
             return dict(state)
-        reason = "it holds no named tensors"
+        sets = {name: value for name, value in state.items() if _are_tensors(value)}
+        if len(sets) == 1:
+            name, tensors = sets.popitem()
+            log.info("Of %s the tensors under '%s' count.", path, name)
+            return clean_state_dict(dict(tensors))
+        reason = f"it holds several sets of tensors: {', '.join(sets)}"
+        if not sets:
+            reason = "it holds no named tensors"
     except Exception as error:  # Readers raise nearly anything on damaged bytes.
         if of_system(error):
             raise
         reason = one_line(error, 200)
     raise InputError(
-        f"{path} cannot be read as weights ({reason}): give a .safetensors file, or a state "
-        "dictionary saved by torch.save with nothing but tensors in it."
+        f"{path} cannot be read as weights ({reason}): give a .safetensors file, or one state "
+        "dictionary alone, saved by torch.save(model.state_dict(), path)."
+    )
+
+
+def _are_tensors(value: object) -> bool:
+    """Whether these are tensors by name, and at least one."""
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(isinstance(name, str) and isinstance(t, Tensor) for name, t in value.items())
     )
 
 

@@ -50,12 +50,15 @@ class Recipe:
         Raises:
             InputError: a share is at an end that leaves nothing, or the warm-up never ends.
         """
-        for name, value, fits in (
-            ("smallest-crop", self.smallest_crop, self.smallest_crop > 0),
-            ("ema", self.ema, self.ema < 1),
+        for name, value, fits, choose in (
+            ("smallest-crop", self.smallest_crop, self.smallest_crop > 0, "above 0, up to 1"),
+            ("ema", self.ema, self.ema < 1, "below 1, from 0 on"),
         ):
             if not fits:
-                raise InputError(f"pretrain.{name} is {value:g}, which leaves nothing to train.")
+                raise InputError(
+                    f"pretrain.{name} is {value:g}, which leaves nothing to train: choose one "
+                    f"{choose}."
+                )
         if self.epochs and not self.warmup < self.epochs:
             raise InputError(
                 f"pretrain.warmup-epochs is {self.warmup:g} of {self.epochs} epochs, so that the "

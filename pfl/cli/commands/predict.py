@@ -22,7 +22,7 @@ from pfl.cli.display import Share, show
 if TYPE_CHECKING:
     from pfl.cli.deployment.model import Model
     from pfl.cli.deployment.prediction import Prediction
-    from pfl.evaluation.prior_shift import PriorEstimate
+    from pfl.cli.deployment.shift import Shifted
 
 Prior = Annotated[
     str | None,
@@ -60,13 +60,13 @@ def predict(
     number = client_number(client)
     files = find_images(images)
     model = load_model(Project(project), number, head_kind(head, number), weights, prior)
-    predictions, estimate = list(predict_images(model, files)), None
+    predictions, found = list(predict_images(model, files)), None
     if model.prior == EM:
-        predictions, estimate = shifted(model, predictions)
+        predictions, found = shifted(model, predictions)
     if csv is not None:
         write_text(csv, _csv(model.classes, predictions))
     failed = [prediction for prediction in predictions if prediction.error]
-    show(_content(model, predictions, estimate), as_json)
+    show(_content(model, predictions, found), as_json)
     if failed:
         count = f"{len(failed)} of {len(predictions)} images cannot be read"
         typer.secho(f"Error: {count}. The first: {failed[0].error}", err=True, fg="red")
@@ -74,23 +74,24 @@ def predict(
 
 
 def _content(
-    model: "Model", predictions: "Sequence[Prediction]", estimate: "PriorEstimate | None"
+    model: "Model", predictions: "Sequence[Prediction]", found: "Shifted | None"
 ) -> dict[str, object]:
     return {
         "client": model.whose,
         "head": model.kind.value,
         "prior": model.prior,
-        **({} if estimate is None else _estimated(model, estimate)),
+        **({} if found is None else _estimated(model, found)),
         "predictions": [_row(model.classes, p) for p in predictions if not p.error],
         "unreadable": [{"image": p.image, "error": p.error} for p in predictions if p.error],
     }
 
 
-def _estimated(model: "Model", estimate: "PriorEstimate") -> dict[str, object]:
+def _estimated(model: "Model", found: "Shifted") -> dict[str, object]:
     """What EM found, and whether it is used."""
     from pfl.cli.deployment.prior import own_name
 
-    columns = zip(model.classes, model.head.shares, estimate.shares, strict=True)
+    estimate = found.estimate
+    columns = zip(model.classes, model.head.shares, estimate.shares, found.head.shares, strict=True)
     verdict = (
         "the shares differ from the prior before by more than chance explains: used"
         if estimate.differs
@@ -105,8 +106,13 @@ def _estimated(model: "Model", estimate: "PriorEstimate") -> dict[str, object]:
             "verdict": verdict,
         },
         "class-shares": [
-            {"class": name, "before": Share(before), "estimated": Share(found)}
-            for name, before, found in columns
+            {
+                "class": name,
+                "before": Share(before),
+                "estimated": Share(likeliest),
+                "used": Share(used),
+            }
+            for name, before, likeliest, used in columns
         ],
     }
 

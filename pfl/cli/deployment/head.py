@@ -3,7 +3,8 @@
     scores(x) = x W + b + γ log p(c)/π_c
 
 W and b are as stored, times the head's scale; π are everybody's class shares, and p are the
-client's, or others in their place: :meth:`CalibratedHead.with_shares`. See ``docs/prior.md``.
+client's, or others in their place: :meth:`CalibratedHead.with_shares`,
+:meth:`CalibratedHead.with_counts`. See ``docs/prior.md``.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from pfl.data.samples.clients import check_number
 from pfl.errors import InputError
 from pfl.evaluation.metrics import HeadKind
 from pfl.fedhip.heads import Heads, open_heads
-from pfl.runtime.class_prior import log_share_ratio
+from pfl.runtime.class_prior import log_prior_ratio, log_share_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,10 @@ class CalibratedHead:
     def with_shares(self, shares: Float[np.ndarray, " d"]) -> "CalibratedHead":
         """The head for samples whose classes have these shares."""
         return replace(self, log_ratio=log_share_ratio(shares, self.everybody))
+
+    def with_counts(self, counts: Float[np.ndarray, " d"]) -> "CalibratedHead":
+        """The head of a client with so many samples of each class; see the class prior's module."""
+        return replace(self, log_ratio=log_prior_ratio(counts, self.everybody, None))
 
 
 def load_head(project: Project, client: int | None, kind: HeadKind) -> CalibratedHead:

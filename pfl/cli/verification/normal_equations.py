@@ -59,10 +59,11 @@ def sum_error(
     """
     solved, limit, error = np.zeros_like(weight), FLOAT32, 0.0
     size, expected, bias_size = np.zeros((3, weight.shape[1]))
+    alone = [factor for _, factor in parts] == [1.0]
     for one, factor in parts:
         family = one.family.definition
         equations = family.normal_equations(one, own, server)
-        if len(parts) == 1 and factor == 1.0:
+        if alone:
             error = backward_error(equations, weight)
             limit = FLOAT32 if error <= FLOAT32 else allowed(equations)
             head = weight
@@ -76,7 +77,7 @@ def sum_error(
             part = factor * family.bias(one, head, own, server)
             expected, bias_size = expected + part, bias_size + np.abs(part)
             bias_size += abs(factor) * np.abs(server.scatter.center) @ np.abs(head)
-    if len(parts) > 1 or parts[0][1] != 1.0:
+    if not alone:
         error = _relative(np.linalg.norm(solved - weight, axis=0), size)
     return max(error, _relative(np.abs(expected - bias), bias_size)), limit
 
@@ -85,7 +86,9 @@ _UNSOLVABLE = "The normal equations of a head cannot be solved: run `dvc repro p
 
 
 def _relative(errors: Float[np.ndarray, " d"], sizes: Float[np.ndarray, " d"]) -> float:
-    return float(np.max(np.divide(errors, sizes, out=np.zeros_like(errors), where=sizes > 0)))
+    """The largest error by its size; infinite where there is one and should be nothing at all."""
+    nothing = np.where(errors > 0, np.inf, 0.0)
+    return float(np.max(np.divide(errors, sizes, out=nothing, where=sizes > 0)))
 
 
 def allowed(equations: NormalEquations) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from pfl.artifacts.hdf5 import check
 from pfl.artifacts.project import OUTPUTS, Project, made_by, missing
 from pfl.cli.verification import heads, invariants
+from pfl.cli.verification.calibration import calibration
 from pfl.cli.verification.outcome import Check
 from pfl.cli.verification.state import DvcState
 from pfl.errors import InputError, of_system
@@ -28,6 +29,7 @@ BETWEEN: dict[str, tuple[tuple[str, tuple[str, ...], Callable[[Project], str], b
     ),
     "data/heads.h5": (
         ("origins", ("clients", "features", "members", "server", "heads"), heads.origins, False),
+        ("calibration", ("clients", "server", "heads"), calibration, False),
         ("equations", ("uploads", "server", "heads"), heads.equations, True),
     ),
     "reports/fedhip": (

@@ -2,23 +2,28 @@
 
 What is done to each: orientation from EXIF applied; first frame of an animation; transparency laid
 on white; palettes, grey, CMYK and the like converted to RGB; 16-bit grey scaled by 255 / 65535 and
-rounded. Color profiles are not applied, as is usual in training vision models.
+rounded; of 16-bit colors the upper 8 bits. Color profiles are not applied, as is usual in training
+vision models.
 """
 
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image, UnidentifiedImageError
 
+from pfl.data.images.orientation import upright
+from pfl.data.images.png import match_key, without_metadata
+from pfl.data.images.tiff import check_layout, levels, unread, unread_layout, widen_palette
 from pfl.errors import InputError, of_system
 
 # Formats that hold pixels; Pillow also knows some that run programs (EPS) or call for them.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000", "AVIF")
 MAX_PIXELS = 89_478_485  # 256 MiB in 8-bit RGB
+T = TypeVar("T")
 
 
 def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
@@ -28,10 +33,7 @@ def decode(data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
         InputError: the bytes are no image, a damaged one, one with more than ``MAX_PIXELS`` pixels
             or with values of no known range.
     """
-    with _opened(data, name) as image:
-        if image.width * image.height > MAX_PIXELS:
-            raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
-        return _rgb(image, name)
+    return _read(data, name, lambda image: _rgb(image, data, name))
 
 
 def check(data: bytes, name: str) -> None:
@@ -41,43 +43,57 @@ def check(data: bytes, name: str) -> None:
         InputError: as :func:`decode`.
     """
     decode(data, name)
-    with _opened(data, name) as image:
-        image.verify()
+    _read(data, name, lambda image: image.verify())
 
 
-@contextmanager
-def _opened(data: bytes, name: str) -> Iterator[Image.Image]:
-    """The image; whatever Pillow raises within is a sentence, but for failures of the system."""
+def _read(data: bytes, name: str, use: Callable[[Image.Image], T]) -> T:
+    """What ``use`` makes of the image; of a PNG without its metadata where those are in the way.
+
+    Whatever Pillow raises is a sentence, but for failures of the system.
+    """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            yield image
+            return use(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(name, str(error)) from error
     except Exception as error:  # Decoders raise nearly anything on damaged bytes.
         if isinstance(error, InputError) or of_system(error):
             raise
-        raise _damaged(name, error) from error
+        plain = without_metadata(data)
+        if len(plain) < len(data):
+            return _read(plain, name, use)
+        layout = unread_layout(data) if isinstance(error, UnidentifiedImageError) else ""
+        raise (unread(name, layout) if layout else _damaged(name, error)) from error
 
 
-def _rgb(image: Image.Image, name: str) -> UInt8[np.ndarray, "h w 3"]:
-    ImageOps.exif_transpose(image, in_place=True)
+def _rgb(image: Image.Image, data: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
+    if image.width * image.height > MAX_PIXELS:
+        raise _too_large(name, f"it claims {image.width} × {image.height} pixels")
+    check_layout(image, name)
+    widen_palette(image)
+    match_key(image, data, name)
+    black, white = levels(image)
+    image = upright(image)
     if image.mode.startswith("I"):
-        return np.repeat(_eight_bits(np.asarray(image), name)[:, :, None], 3, axis=2)
+        grey = _eight_bits(image, black, white, name)
+        return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode == "F":
         raise _unknown_range(name, "floating-point values")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
+        # Of grey, Pillow makes RGB from straight transparency alone.
+        image = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def _eight_bits(grey: np.ndarray, name: str) -> UInt8[np.ndarray, "h w"]:
-    """Scale 0 … 65535 to 0 … 255 and round to the nearest."""
-    wide = grey.astype(np.int64)
-    if wide.min() < 0 or wide.max() > 65535:
-        raise _unknown_range(name, "32-bit values outside 0 … 65535")
-    return ((wide * 255 + 32767) // 65535).astype(np.uint8)
+def _eight_bits(image: Image.Image, black: int, white: int, name: str) -> UInt8[np.ndarray, "h w"]:
+    """Scale black … white to 0 … 255 and round to the nearest; lay a transparent level on white."""
+    wide, top = np.asarray(image).astype(np.int64), max(black, white)
+    if wide.min() < 0 or wide.max() > top:
+        raise _unknown_range(name, f"32-bit values outside 0 … {top}")
+    grey = ((abs(wide - black) * 255 + top // 2) // top).astype(np.uint8)
+    grey[wide == image.info.get("transparency", -1)] = 255
+    return grey
 
 
 def _too_large(name: str, detail: str) -> InputError:
@@ -89,8 +105,8 @@ def _too_large(name: str, detail: str) -> InputError:
 
 def _unknown_range(name: str, what: str) -> InputError:
     return InputError(
-        f"Image {name} holds {what}, and nothing says which of them is white: convert it to "
-        "8 or 16 bits per channel."
+        f"Image {name} holds {what}, and nothing says which of them is white: scale what is black "
+        "in these images to 0 and what is white to 255, and save it with 8 bits per channel."
     )
 
 

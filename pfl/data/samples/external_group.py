@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int
 from pfl.data.samples.clients import Clients
 from pfl.data.samples.index import Index
 from pfl.errors import InputError
+from pfl.runtime.spelling import find_name
 
 
 def outside(index: Index, name: str) -> Bool[np.ndarray, " n"]:
@@ -26,13 +27,14 @@ def outside(index: Index, name: str) -> Bool[np.ndarray, " n"]:
     """
     if not name:
         return np.zeros(len(index.label), bool)
-    if name not in index.groups:
+    found = find_name(name, index.groups)
+    if found is None:
         raise InputError(
             f"The external-group is '{name}', which is no group of these data: "
             f"{_choices(index.groups)}."
         )
-    mask: np.ndarray = np.equal(index.group, index.groups.index(name))
-    others = [group for group in index.groups if group != name]
+    mask: np.ndarray = np.equal(index.group, index.groups.index(found))
+    others = [group for group in index.groups if group != found]
     if not mask.any():
         raise InputError(f"The external-group '{name}' has no samples: {_choices(others)}.")
     for split, rows in (("training", index.train), ("test", index.test)):
@@ -57,7 +59,7 @@ def inside(
     """Numbers and names of the groups without ``name``, for samples of which none is in it."""
     if not name:
         return group, tuple(groups)
-    place = groups.index(name)
+    place = groups.index(find_name(name, groups) or name)
     return group - (group > place), (*groups[:place], *groups[place + 1 :])
 
 

@@ -20,6 +20,7 @@ from pfl.data.sources.files import walk
 from pfl.data.sources.names import some
 from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError
+from pfl.runtime.spelling import united
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,8 @@ def load(request: SourceRequest) -> Samples:
     root = request.path
     if not root.is_dir():
         raise InputError(
-            f"{root} is not a folder: set `prepare.path` to the one that holds your images as "
-            f"{LAYOUTS}."
+            f"{root} is not a folder: set `{request.section}.path` to the one that holds your "
+            f"images as {LAYOUTS}."
         )
     files = _parse(root, walk(root, DEEPEST, LAYOUTS))
     split = _numbered_splits(root, [file.split for file in files])
@@ -123,7 +124,11 @@ def _numbered_splits(root: Path, splits: list[str]) -> np.ndarray:
 
 
 def _numbered(names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number names in code-point order, which no locale changes."""
+    """Number names in code-point order, which no locale changes.
+
+    Folders of one name, whichever way their accents are stored, are one class or domain.
+    """
+    names = united(names)
     distinct = tuple(sorted(set(names)))
     number = {name: i for i, name in enumerate(distinct)}
     return np.array([number[name] for name in names], np.int64), distinct

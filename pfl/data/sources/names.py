@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pfl.errors import InputError, printable
+from pfl.runtime.spelling import plain
 
 log = logging.getLogger(__name__)
 # Control characters and separators of lines and paragraphs: they break tables and figures.
@@ -41,15 +42,14 @@ def check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def warn_of_twins(path: Path, names: Sequence[str]) -> None:
-    """Warn of names that differ in case, spaces around them or the way an accent is stored alone.
+    """Warn of names that differ in case or spaces around them alone.
 
     They count as different, but are often one that two systems wrote differently.
     """
     seen: dict[str, str] = {}
     twins = []
     for name in names:
-        plain = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
-        first = seen.setdefault(plain, name)
+        first = seen.setdefault(plain(plain(name).casefold()).strip(), name)
         if first != name:
             twins.append(f"{first!a} and {name!a}")
     if twins:

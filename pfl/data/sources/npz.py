@@ -12,20 +12,23 @@ from pathlib import Path
 
 import numpy as np
 
+from pfl.data.images.arrays import as_pixels
 from pfl.data.images.images import PixelArray
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.archive import names_in, read_arrays
 from pfl.data.sources.links import check_links
 from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
 from pfl.errors import InputError
+from pfl.runtime.spelling import united
 
 log = logging.getLogger(__name__)
 
 KNOWN = ("x_train", "y_train", "x_test", "y_test", "group_train", "group_test", "classes")
 LARGEST_LABEL = 2**31 - 1  # what index.h5 holds
-NUMBERING = (
-    "classes, {name} = np.unique({name}, return_inverse=True) numbers any labels "
-    "(of both splits together)"
+NUMBERING = "classes, {name} = np.unique({name}, return_inverse=True) numbers any labels"
+NUMBERING_BOTH = (
+    "classes, y = np.unique(np.concatenate([y_train, y_test]), return_inverse=True), and then "
+    "y_train, y_test = np.split(y, [len(y_train)]), numbers any labels"
 )
 Arrays = Mapping[str, np.ndarray]
 
@@ -37,15 +40,21 @@ def load(request: SourceRequest) -> Samples:
         InputError: an array is missing, damaged, of a wrong type, shape or length, or labels have
             gaps; the message says how to convert it.
     """
-    path = _file(request.path)
+    path = _file(request)
     names = names_in(path)
     _check_names(path, names)
     arrays = read_arrays(path, [name for name in KNOWN if name in names])
     splits = ("train", "test") if "x_test" in arrays else ("train",)
-    pixels = [_pixels(path, f"x_{name}", arrays[f"x_{name}"]) for name in splits]
-    labels = [_labels(path, f"y_{name}", arrays[f"y_{name}"]) for name in splits]
+    pixels = [
+        as_pixels(path, f"x_{name}", arrays[f"x_{name}"], arrays[f"y_{name}"].size)
+        for name in splits
+    ]
+    labels = [
+        _labels(path, f"y_{name}", arrays, len(x)) for name, x in zip(splits, pixels, strict=True)
+    ]
     for name, x, y in zip(splits, pixels, labels, strict=True):
-        _check_length(path, f"x_{name}", len(x), f"y_{name}", len(y))
+        hint = _of_axes(f"x_{name}", arrays[f"x_{name}"].shape, len(y))
+        _check_length(path, f"x_{name}", len(x), f"y_{name}", len(y), hint)
     if pixels[0].shape[1:] != pixels[-1].shape[1:]:
         raise InputError(
             f"{path}: x_train holds images of shape {pixels[0].shape[1:]} and x_test of "
@@ -60,7 +69,8 @@ def load(request: SourceRequest) -> Samples:
     return assemble(images, index, request, cut=len(splits) == 1)
 
 
-def _file(path: Path) -> Path:
+def _file(request: SourceRequest) -> Path:
+    path = request.path
     if path.is_file():
         return path
     archives = sorted(file for file in path.glob("*.npz") if file.is_file())
@@ -69,7 +79,7 @@ def _file(path: Path) -> Path:
         return archives[0]
     raise InputError(
         f"{path} is no file, nor a folder with exactly one .npz file (it has {len(archives)}): "
-        "set `prepare.path` to your .npz file."
+        f"set `{request.section}.path` to your .npz file."
     )
 
 
@@ -93,54 +103,11 @@ def _check_names(path: Path, names: list[str]) -> None:
         log.warning("Not used in %s: %s.", path, ", ".join(unused))
 
 
-def _pixels(path: Path, name: str, x: np.ndarray) -> np.ndarray:
-    """Check images and give them a channel axis: (n, h, w, c) uint8."""
-    remedy = _remedy(name, x)
-    if remedy:
-        raise InputError(
-            f"{path}: {name} is {x.dtype} of shape {x.shape}, but must be uint8 of shape "
-            f"(n, height, width) or (n, height, width, 1 or 3): {remedy}."
-        )
-    return x if x.ndim == 4 else x[..., None]
-
-
-def _remedy(name: str, x: np.ndarray) -> str:
-    """How to make images of the right type and shape; empty where they have them."""
-    if x.dtype == bool:
-        return f"255 * {name}.astype('uint8') makes true white and false black"
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        return "some values are NaN or infinite, which no pixel is"
-    if x.dtype.kind == "f":
-        return f"(255 * {name}).round().astype('uint8') converts values in 0 … 1"
-    if x.dtype.kind in "iu" and x.dtype != np.uint8:
-        return (
-            f"{name}.astype('uint8') converts values in 0 … 255, ({name} // 257).astype('uint8') "
-            "those in 0 … 65535"
-        )
-    if x.dtype != np.uint8:
-        return "give the levels of the pixels, 0 … 255"
-    if x.ndim == 4 and x.shape[3] not in (1, 3) and x.shape[1] in (1, 3):
-        return f"{name}.transpose(0, 2, 3, 1) puts the channels last"
-    if x.ndim == 4 and x.shape[3] == 4:
-        return f"{name}[..., :3] leaves out the opacity of RGBA"
-    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
-        return f"{name}.reshape(n, height, width, channels) gives it the right shape"
-    return "its images have no pixels" if 0 in x.shape[1:] else ""
-
-
-def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
+def _labels(path: Path, name: str, arrays: Arrays, images: int) -> np.ndarray:
     """Check labels; a column (n, 1), as some libraries have it, becomes a vector."""
-    remedy = ""
-    if y.ndim == 2 and y.shape[0] == 1 < y.shape[1]:
-        remedy = f"{name}[0] takes the one row"
-    elif y.ndim == 2 and y.shape[1] > 1:
-        remedy = f"{name}.argmax(1) converts one-hot labels"
-    elif y.ndim == 0 or y.size != len(y):
-        remedy = "give one label per image"
-    elif y.dtype.kind == "f" and not np.isfinite(y).all():
-        remedy = "some are NaN or infinite: leave out samples without a label, then number the rest"
-    elif y.dtype.kind not in "iu":
-        remedy = NUMBERING.format(name=name)
+    y = arrays[name]
+    numbering = NUMBERING_BOTH if "y_test" in arrays else NUMBERING.format(name=name)
+    remedy = _remedy(name, y, images, numbering)
     if remedy:
         raise InputError(
             f"{path}: {name} is {y.dtype} of shape {y.shape}, but must be integer of shape (n,): "
@@ -148,24 +115,59 @@ def _labels(path: Path, name: str, y: np.ndarray) -> np.ndarray:
         )
     if y.max(initial=0) > LARGEST_LABEL:
         raise InputError(
-            f"{path}: {name} goes up to {y.max()}, but labels must be 0 … d-1: "
-            f"{NUMBERING.format(name=name)}."
+            f"{path}: {name} goes up to {y.max()}, but labels must be 0 … d-1: {numbering}."
         )
     return y.reshape(-1).astype(np.int64)
 
 
-def _check_length(path: Path, left: str, size: int, right: str, other: int) -> None:
+def _remedy(name: str, y: np.ndarray, images: int, numbering: str) -> str:
+    """How to make labels of the right type and shape; empty where they have them."""
+    if y.ndim == 2 and y.shape[0] == 1 < y.shape[1]:
+        return f"{name}[0] takes the one row"
+    if y.ndim == 2 and y.shape[1] > 1:
+        return _of_table(name, y, images)
+    if y.ndim == 0 or y.size != len(y):
+        return "give one label per image"
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        return "some are NaN or infinite: leave out samples without a label, then number the rest"
+    return "" if y.dtype.kind in "iu" else numbering
+
+
+def _of_table(name: str, y: np.ndarray, images: int) -> str:
+    """How to get labels from a table of which one axis is the images'."""
+    axis = 0 if y.shape[0] != images == y.shape[1] else 1
+    if y.dtype.kind in "iufb" and (y >= 0).all() and np.allclose(y.sum(axis), 1):
+        return f"{name}.argmax({axis}) converts one-hot labels"
+    column = "[:, 0]" if axis else "[0]"
+    return f"an image has one label here: choose which, such as {name}{column}"
+
+
+def _check_length(path: Path, left: str, size: int, right: str, other: int, hint: str = "") -> None:
     if size != other:
         raise InputError(
             f"{path}: {left} has {size} entries and {right} has {other}: "
-            "give each image its own, in the same order."
+            f"give each image its own, in the same order{hint}."
         )
+
+
+def _of_axes(name: str, shape: tuple[int, ...], labels: int) -> str:
+    """What to do if another axis than the first numbers the images."""
+    matches = [axis for axis, length in enumerate(shape) if length == labels]
+    if len(matches) != 1:
+        return ""
+    return (
+        f"; or, if axis {matches[0]} numbers the images, np.moveaxis({name}, {matches[0]}, 0) puts "
+        "it first"
+    )
 
 
 def _classes(path: Path, arrays: Arrays, label: np.ndarray) -> tuple[str, ...]:
     present = np.unique(label)
     if present.size and present[0] < 0:
-        raise InputError(f"{path}: labels start at {present[0]}, but must be 0 … d-1: shift them.")
+        raise InputError(
+            f"{path}: labels start at {present[0]}, but must be 0 … d-1: leave out samples without "
+            "a label if that is what it means, and number the others 0 … d-1."
+        )
     highest = int(present[-1]) if present.size else -1
     if "classes" in arrays:
         return _named_classes(path, arrays["classes"], highest)
@@ -210,7 +212,8 @@ def _groups(path: Path, arrays: Arrays, sizes: list[int]) -> tuple[np.ndarray, t
             "use numbers of one type in both or names in both."
         )
     if kinds == {False}:
-        parts = [np.array(_texts(path, "groups", part), np.str_) for part in parts]
+        names = [name for part in parts for name in _texts(path, "groups", part)]
+        parts = [np.array(united(names), np.str_)]
     values, group = np.unique(np.concatenate(parts), return_inverse=True)
     return group.astype(np.int64), tuple(_texts(path, "groups", values))
 

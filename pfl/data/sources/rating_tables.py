@@ -2,7 +2,7 @@
 
 The first line names the columns. Capitals, spaces and marks in the names do not matter, and other
 columns are ignored. Commas, semicolons and tabs separate cells, whichever the first line has most
-of; blank lines are skipped.
+of, or what Excel's line ``sep=`` before it says; blank lines are skipped.
 """
 
 import csv
@@ -23,6 +23,7 @@ NAMES = {
     "image": ("image", "imagepair", "imagename", "imagefile", "imagepath", "filename", "file"),
     "score": ("score", "rating", "userscore", "label"),
 }
+ANNOUNCED = re.compile(r'"?sep=([^"])"?')  # a line that Excel reads before the first
 WHOLE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # 3, -1, 4.0
 
 
@@ -74,7 +75,8 @@ def _no_text(path: Path, data: bytes, position: int) -> InputError:
 def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the stripped cells of each line that is not blank."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(SEPARATORS, key=first.count)
+    announced = ANNOUNCED.fullmatch(first)
+    separator = announced[1] if announced else max(SEPARATORS, key=first.count)
     stream = io.StringIO(text, newline="")
     reader = csv.reader(stream, delimiter=separator, skipinitialspace=True, strict=True)
     blank: list[int] = []
@@ -82,7 +84,9 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if any(cells):
-                yield reader.line_num, cells
+                if announced is None:
+                    yield reader.line_num, cells
+                announced = None
             else:
                 blank.append(reader.line_num)
     except csv.Error as error:

@@ -13,7 +13,7 @@ Sources: J. Ren, X. Shen, Z. Lin, R. Mech, D. J. Foran, "Personalized image aest
 import logging
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,9 +22,12 @@ import numpy as np
 from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import Index
 from pfl.data.sources.files import walk
+from pfl.data.sources.names import some
+from pfl.data.sources.rated_images import RatedImages
 from pfl.data.sources.rating_tables import Line, read_table
-from pfl.data.sources.samples import Samples, SourceRequest, assemble
+from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble
 from pfl.errors import InputError
+from pfl.runtime.spelling import united
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +54,17 @@ def load(request: SourceRequest) -> Samples:
     """
     root = request.path
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder: set `prepare.path` to one that holds {LAYOUT}.")
+        raise InputError(
+            f"{root} is not a folder: set `{request.section}.path` to one that holds {LAYOUT}."
+        )
     names = walk(root, DEEPEST, LAYOUT)
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
         raise InputError(f"{root} holds no table ({TABLE}): put {LAYOUT} into it.")
-    images = _Images(set(names) - set(tables))
-    ratings = _of_largest(request, _resolved(root, tables, images))
+    images = RatedImages(set(names) - set(tables))
+    found, missing = _resolved(root, tables, images)
+    _check_missing(request, found, missing)
+    ratings = _of_largest(request, found)
     users = sorted({rating.user for rating in ratings})
     scores = sorted({rating.score for rating in ratings})
     rated = sorted({rating.image for rating in ratings})
@@ -68,7 +75,8 @@ def load(request: SourceRequest) -> Samples:
     samples = assemble(
         ImageFiles(root, tuple(rated)), _index(ratings, users, scores, rated), request, cut=True
     )
-    return replace(samples, attributes=samples.attributes | {"users": request.users})
+    facts = {"users": request.users} | ({"left-out": len(missing)} if missing else {})
+    return replace(samples, attributes=samples.attributes | facts)
 
 
 def _index(
@@ -87,8 +95,10 @@ def _index(
     )
 
 
-def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rating]:
-    """All ratings, each with the file that it is of.
+def _resolved(
+    root: Path, tables: Sequence[str], images: RatedImages
+) -> tuple[list[Rating], list[Line]]:
+    """All ratings, each with the file that it is of, and the lines whose images are not there.
 
     Raises:
         InputError: as :func:`load`.
@@ -96,29 +106,73 @@ def _resolved(root: Path, tables: Sequence[str], images: "_Images") -> list[Rati
     ratings: dict[tuple[str, str], Rating] = {}
     places: dict[tuple[str, str], str] = {}
     missing: list[Line] = []
-    owners = _owners(tables)
-    for table in tables:
+    lines = _lines(root, tables)
+    users = united([user for _, user, _ in lines])
+    for (table, called, line), user in zip(lines, users, strict=True):
         folder = posixpath.dirname(table)
-        for line in read_table(root / table):
-            user = line.user or _owner(root, table, owners)
-            image = images.find(line, (folder, posixpath.join(folder, user)))
-            if image is None:
-                missing.append(line)
-                continue
-            key = user, image
-            if key in ratings:
-                raise InputError(
-                    f"{line.place}: '{user}' has rated {image} before ({places[key]}): keep one of "
-                    "the two lines."
-                )
-            ratings[key], places[key] = Rating(image, user, line.score), line.place
-    if missing:
-        more = f" (nor those of {len(missing) - 1} more line(s))" if len(missing) > 1 else ""
+        image = images.find(line, (folder, posixpath.join(folder, called)))
+        if image is None:
+            missing.append(line)
+            continue
+        key = user, image
+        if key in ratings:
+            raise InputError(
+                f"{line.place}: '{user}' has rated {image} before ({places[key]}): keep one of "
+                "the two lines."
+            )
+        ratings[key], places[key] = Rating(image, user, line.score), line.place
+    return list(ratings.values()), missing
+
+
+def _lines(root: Path, tables: Sequence[str]) -> list[tuple[str, str, Line]]:
+    """The table, the user and the content of each line.
+
+    Raises:
+        InputError: some tables name users in a column and others do not.
+    """
+    read = {table: read_table(root / table) for table in tables}
+    named = [table for table, lines in read.items() if any(line.user for line in lines)]
+    placed = [table for table, lines in read.items() if lines and table not in named]
+    owners = _owners(tables)
+    if named and placed:
         raise InputError(
-            f"{missing[0].place}: there is no image '{missing[0].image}' in {root}{more}: put it "
-            "there, or remove the line."
+            f"{root / placed[0]} has no column of users and {root / named[0]} has one, so that it "
+            f"would count as the ratings of a user '{owners[placed[0]]}': move it out of the "
+            "folder if it holds averages or the like, or add a column of users."
         )
-    return list(ratings.values())
+    called = {table: _owner(root, table, owners) for table in placed}
+    if called:
+        log.info(
+            "%d table(s) without a column of users are those of: %s.",
+            len(called), some(sorted(called.values())),
+        )  # fmt: skip
+    return [
+        (table, line.user or called[table], line) for table, lines in read.items() for line in lines
+    ]
+
+
+def _check_missing(
+    request: SourceRequest, found: Sequence[Rating], missing: Sequence[Line]
+) -> None:
+    """Refuse ratings of images that are not there, or tell that they are left out.
+
+    Raises:
+        InputError: they may not be left out, or are all there are.
+    """
+    if not missing:
+        return
+    lost = len({line.image for line in missing})
+    what = (
+        f"there is no image '{missing[0].image}' in {request.path}; of {len(found) + len(missing)} "
+        f"ratings, {len(missing)} are of {lost} image(s) that are not there"
+    )
+    if request.missing_images is MissingImages.REFUSE or not found:
+        leave = f"set {request.section}.missing-images to skip, which leaves these ratings out"
+        remedy = (
+            leave if found else f"check that {request.section}.path is the folder that holds them"
+        )
+        raise InputError(f"{missing[0].place}: {what}: put them there, or {remedy}.")
+    log.warning("%s: %s, and left out.", missing[0].place, what)
 
 
 def _owners(tables: Sequence[str]) -> dict[str, str]:
@@ -152,41 +206,9 @@ def _of_largest(request: SourceRequest, ratings: Sequence[Rating]) -> list[Ratin
     counts = Counter(rating.user for rating in ratings)
     if request.users > len(counts):
         raise InputError(
-            f"prepare.users is {request.users}, but {request.path} has ratings of {len(counts)} "
-            f"users: set it to {len(counts)} or less, or to 0 for all."
+            f"{request.section}.users is {request.users}, but {request.path} has ratings of "
+            f"{len(counts)} users: set it to {len(counts)} or less, or to 0 for all."
         )
     ranked = sorted(counts, key=lambda user: (-counts[user], user))
     kept = set(ranked[: request.users or None])
     return [rating for rating in ratings if rating.user in kept]
-
-
-class _Images:
-    """Finds image files by what tables call them."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._ends: dict[str, list[str]] = {}
-        self._names = frozenset(names)
-        for name in sorted(self._names):
-            self._ends.setdefault(posixpath.basename(name), []).append(name)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def find(self, line: Line, folders: Iterable[str]) -> str | None:
-        """The file of that path in one of ``folders``, else the only one that ends in it.
-
-        Raises:
-            InputError: several files do.
-        """
-        called = posixpath.normpath(line.image.replace("\\", "/"))
-        for folder in folders:
-            if (name := posixpath.join(folder, called)) in self._names:
-                return name
-        ends = self._ends.get(posixpath.basename(called), ())
-        matches = [name for name in ends if f"/{name}".endswith(f"/{called}")]
-        if len(matches) > 1:
-            raise InputError(
-                f"{line.place}: '{line.image}' may be {matches[0]} or {matches[1]}: name the image "
-                "with its folder."
-            )
-        return matches[0] if matches else None

@@ -37,6 +37,13 @@ class TestImages(StrEnum):
     SHARED = "shared"
 
 
+class MissingImages(StrEnum):
+    """What becomes of labels of images that are not there."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
 @dataclass(frozen=True)
 class SourceRequest:
     """What a source is asked for.
@@ -48,6 +55,8 @@ class SourceRequest:
         seed: of that cut.
         users: of ratings: how many users, those with most ratings, are kept; 0 for all.
         test_images: of ratings: what the test images have been to others.
+        missing_images: of ratings: whether those of images that are not there may be left out.
+        section: of ``params.yaml``, which the request came from, for messages.
     """
 
     path: Path
@@ -56,6 +65,8 @@ class SourceRequest:
     seed: int
     users: int = 0
     test_images: TestImages = TestImages.UNSEEN
+    missing_images: MissingImages = MissingImages.REFUSE
+    section: str = "prepare"
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,8 @@ def assemble(
     if len(index.classes) < 2:
         raise InputError(
             f"{request.path} holds {len(index.classes)} class(es), but a classifier needs at least "
-            "two: check that `prepare.path` names the level above the class folders or labels."
+            f"two: add other classes, or check that `{request.section}.path` names the level above "
+            "the class folders or tables."
         )
     attributes: dict[str, Attribute] = {"test-split": "own"}
     if cut:
@@ -103,7 +115,7 @@ def assemble(
     for names in (index.classes, index.groups):
         check_names(request.path, names)
         warn_of_twins(request.path, names)
-    _check_splits(request.path, index, cut)
+    _check_splits(request, index, cut)
     return _ordered(images, index, attributes)
 
 
@@ -126,8 +138,9 @@ def write_samples(
         write_index(index_part, listed, {**attributes, **facts})
 
 
-def _check_splits(path: Path, index: Index, cut: bool) -> None:
+def _check_splits(request: SourceRequest, index: Index, cut: bool) -> None:
     """Refuse at once what could never be trained on, or never be evaluated."""
+    path = request.path
     if not index.train.any():
         raise InputError(f"{path} has no training samples: add some, or a training split.")
     trained = np.unique(index.label[index.train])
@@ -137,11 +150,9 @@ def _check_splits(path: Path, index: Index, cut: bool) -> None:
             "a classifier needs at least two: add training samples of other classes."
         )
     if not index.test.any():
-        remedy = (
-            "set prepare.test-fraction higher, or add samples"
-            if cut
-            else "fill its test split, or remove that, so that one is cut"
-        )
+        remedy = "fill its test split, or remove that, so that one is cut"
+        if cut:
+            remedy = _of_cut(request, index)
         raise InputError(f"{path} has no test samples, so nothing could be evaluated: {remedy}.")
     tested = np.unique(index.label[index.test])
     unknown = np.setdiff1d(tested, trained)
@@ -155,6 +166,15 @@ def _check_splits(path: Path, index: Index, cut: bool) -> None:
             "%d class(es) of %s have test samples but no training samples, so that nobody can "
             "learn them: %s.", len(unknown), path, some([index.classes[c] for c in unknown]),
         )  # fmt: skip
+
+
+def _of_cut(request: SourceRequest, index: Index) -> str:
+    """What gives a cut its test samples: a stratum keeps one, and needs another to give."""
+    strata = np.unique(index.group * len(index.classes) + index.label, return_counts=True)[1]
+    whole = _shares_images(index) and request.test_images is TestImages.UNSEEN
+    if not whole and strata.max() == 1:
+        return "add samples, since each class of each group keeps one for training and has no other"
+    return f"set {request.section}.test-fraction higher, or add samples"
 
 
 def _ordered(
@@ -190,12 +210,16 @@ def _cut(
 ) -> tuple[Int[np.ndarray, " n"], dict[str, Attribute]]:
     """The split of each sample, and how it was cut, where there is a choice."""
     rng = np.random.default_rng(request.seed)
-    numbers = index.images_of(np.arange(len(index.label)))
-    if len(np.unique(numbers)) == len(numbers):
+    if not _shares_images(index):
         return cut_test(index, request.test_fraction, rng), {}
     unseen = request.test_images is TestImages.UNSEEN
     cut = cut_images if unseen else cut_test
     return cut(index, request.test_fraction, rng), {"test-images": request.test_images.value}
+
+
+def _shares_images(index: Index) -> bool:
+    """Whether an image has several samples."""
+    return index.images < len(index.label)
 
 
 def cut_images(index: Index, fraction: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:

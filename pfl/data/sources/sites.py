@@ -83,6 +83,11 @@ def _grouped(index: Index, count: int, rng: np.random.Generator) -> Index:
     if index.groups != NO_GROUPS:
         return index
     smallest = min(index.train.sum(), index.test.sum())
+    if smallest < 2:
+        raise InputError(
+            f"The smaller split has {smallest} sample(s), and every site needs some of both: add "
+            "data, or set prepare.differ to none."
+        )
     if not 2 <= count <= smallest:
         raise InputError(
             f"prepare.sites is {count}: choose 2 or more, and at most {smallest}, the samples of "

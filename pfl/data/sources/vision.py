@@ -95,8 +95,8 @@ def _split(source: Source, request: SourceRequest, options: dict[str, Any]) -> A
             ) from error
         raise InputError(
             f"{source.name} is missing or damaged in {request.path} ({detail}): set "
-            f"`prepare.download: true` (flag --download), or {manual}, after deleting what is "
-            "damaged."
+            f"`{request.section}.download: true` (flag --download), or {manual}, after deleting "
+            "what is damaged."
         ) from error
 
 

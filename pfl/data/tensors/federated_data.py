@@ -94,9 +94,10 @@ def federate(
     training, validation = _parts(owners, holdout)
     test = np.flatnonzero(common_test(index, owners))
     if not any(len(rows) for rows in training) or not len(test):
-        what = "test" if any(len(rows) for rows in training) else "training"
+        if any(len(rows) for rows in training):
+            raise InputError("There are no test samples: give prepare data with such samples.")
         raise InputError(
-            f"There are no {what} samples left: give prepare data with such samples, or choose a "
+            "There are no training samples left: give prepare data with such samples, or choose a "
             f"smaller {holdout.parameter}."
         )
     images = map(index.images_of, (rows for rows in training if len(rows)))

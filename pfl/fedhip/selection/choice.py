@@ -236,14 +236,14 @@ def _judged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:
     members = {family: found[family][-1] for family in settings.members}
     if len(members) > 1:
         members = {family: one for family, one in members.items() if np.isfinite(one.objective)}
-    shared = found[Family.GLOBAL][0]
-    members = members or {Family.GLOBAL: shared}
+    instead = found[Family.GLOBAL][-1]  # G, with the prior unless the settings are against it
+    members = members or {Family.GLOBAL: instead}
     labels = problem.judged_labels
     weights = stack([one.scores for one in members.values()], labels)
-    if settings.family is Family.AUTO and _worse(members, weights, shared, labels):
-        members, weights = {Family.GLOBAL: shared}, np.ones(1)
+    if settings.family is Family.AUTO and _worse(members, weights, instead, labels):
+        members, weights = {Family.GLOBAL: instead}, np.ones(1)
     plain = {family: found[family][0] for family in (Family.LOCAL, Family.FEDHIP)}
-    return _Verdict(plain, shared, members, weights, objective)
+    return _Verdict(plain, found[Family.GLOBAL][0], members, weights, objective)
 
 
 def _worse(
@@ -252,7 +252,7 @@ def _worse(
     shared: Judged,
     labels: Int[np.ndarray, " j"],
 ) -> bool:
-    """Whether the sum errs more often than G with the prior by more than chance.
+    """Whether the sum errs more often than G by more than chance.
 
     Of b samples that only the sum gets wrong and c that only G does, b − c has the variance b + c
     where both are equally good [McNemar 1947].

@@ -130,6 +130,11 @@ def test_em_finds_which_classes_are_on_images_and_uses_it(tiny, sevens, client):
     assert found["estimate"]["p-value"] < 0.05
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["6"] + shares["7"] > 0.7
+    used = {row["class"]: row["used"] for row in found["class-shares"]}
+    assert min(used.values()) > 0
+    assert sum(used.values()) == pytest.approx(1)
+    for name, share in used.items():
+        assert share == pytest.approx(shares[name], abs=0.05)
 
     def hits(content):
         return sum(row["class"] in ("6", "7") for row in content["predictions"])
@@ -145,6 +150,7 @@ def test_shares_that_chance_explains_are_not_used(tiny, sevens, monkeypatch):
     assert found["prior"] == own["prior"] == "own"
     assert "not used" in found["estimate"]["verdict"]
     assert found["predictions"] == own["predictions"]
+    assert all(row["used"] == row["before"] for row in found["class-shares"])
 
 
 def test_images_that_cannot_be_read_have_no_part_in_the_estimate(tiny, sevens, tmp_path):
@@ -152,9 +158,10 @@ def test_images_that_cannot_be_read_have_no_part_in_the_estimate(tiny, sevens, t
     model = load_model(Project(tiny), CLIENT, HeadKind.personalized, None, "em")
     predictions = list(predict_images(model, find_images([sevens])))
     bad = list(predict_images(model, [tmp_path / "bad.png"]))
-    moved, estimate = shifted(model, [*bad, *predictions])
+    moved, found = shifted(model, [*bad, *predictions])
     assert moved[0] is bad[0]
-    np.testing.assert_array_equal(estimate.shares, shifted(model, predictions)[1].shares)
+    alone = shifted(model, predictions)[1]
+    np.testing.assert_array_equal(found.estimate.shares, alone.estimate.shares)
     assert shifted(model, bad) == (bad, None)
 
 

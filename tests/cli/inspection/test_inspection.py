@@ -10,8 +10,11 @@ from pfl.artifacts.hdf5 import create
 from pfl.artifacts.project import STAGES
 from pfl.cli.inspection.spectra import eigenvalues
 from pfl.data.samples.clients import read_clients
+from pfl.fedhip.families.table import FAMILIES
+from pfl.fedhip.heads import open_heads
 from pfl.fedhip.server import read_server
 from pfl.training.checkpoint import save_federation
+from tests.plain_heads import plain_heads
 from tests.tiny import pfl, told
 
 
@@ -56,7 +59,20 @@ def test_clients_are_told_one_by_one(tiny):
     one = inspected(data / "clients.h5", "--client", 2)
     assert sum(row["train"] for row in one["classes"]) == held.train.sizes[2]
     heads = inspected(data / "heads.h5")
-    assert sum(heads["families"].values()) == held.train.clients == len(heads["clients"])
+    assert len(heads["clients"]) == held.train.clients
+    made_of = [row["made-of"].split(", ") for row in heads["clients"]]
+    parts = [part.split()[0] for parts in made_of for part in parts]
+    assert heads["families"] == {family: parts.count(family) for family in heads["families"]}
+    assert set(parts) == set(heads["families"])
+    kept = plain_heads(data / "heads.h5")
+    assert [row["prior"] for row in heads["clients"]] == [one.prior for one in kept["personalized"]]
+    with open_heads(data / "heads.h5") as file:
+        for k, row in enumerate(heads["clients"]):
+            weights = {part.split()[0]: part.split()[1] for part in made_of[k]}
+            pairs = zip(FAMILIES, file.stack[k].tolist(), strict=True)
+            assert weights == {family: f"{weight:.2f}" for family, weight in pairs if weight > 0}
+            assert row["local-beta"] == file.chosen("local")[k].beta
+            assert row["alpha"] == file.chosen("equation-14")[k].alpha
 
 
 def test_the_spectrum_is_that_of_the_gram(tiny):

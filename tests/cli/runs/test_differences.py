@@ -7,6 +7,7 @@ import pytest
 from pfl.cli import display
 from pfl.cli.runs.differences import differences, parameters
 from pfl.errors import InputError
+from pfl.evaluation.metrics import HEADS
 from tests.tiny import pfl, told
 from tests.workspace import change, command
 
@@ -20,7 +21,7 @@ TESTS = {
 
 def run(personalized, clients, comparison=None, **files):
     """A reader of a run with these accuracies of the personalized heads."""
-    metrics = dict.fromkeys((f"fedhip:{head}" for head in ("local", "global")), TESTS)
+    metrics = dict.fromkeys((f"fedhip:{head}" for head in HEADS), TESTS)
     local = TESTS["local-test"] | {"mean": personalized}
     metrics["fedhip:personalized"] = TESTS | {"local-test": local}
     lines = [f"{k},{value}" for k, value in clients.items()]

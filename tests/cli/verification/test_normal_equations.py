@@ -3,20 +3,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.cli.verification.normal_equations import FLOAT32, FLOAT64, allowed, backward_error
+from pfl.cli.verification.normal_equations import (
+    FLOAT32,
+    FLOAT64,
+    allowed,
+    backward_error,
+    sum_error,
+)
 from pfl.data.features.fixed_point import dequantize
+from pfl.fedhip.affine_head import weighted_sum
 from pfl.fedhip.closed_form import aggregate
 from pfl.fedhip.families.anchored_head import anchored_head
+from pfl.fedhip.families.client_problem import ClientProblem, Pooled
 from pfl.fedhip.families.family import NormalEquations
 from pfl.fedhip.families.global_head import global_normal_equations
 from pfl.fedhip.families.table import Candidate, Family
 from pfl.fedhip.moments import moments
+from pfl.ridge.linalg import spectrum
 
 STEP, CLASSES = 2.0**-8, 3
 CANDIDATES = [
     Candidate(Family.FEDHIP, alpha=3.0, beta=0.5),
     Candidate(Family.FEDHIP, alpha=0.0, beta=0.5),
     Candidate(Family.ANCHORED, rho=2.0),
+    Candidate(Family.LDA, shrinkage=0.3, pull=4.0),
     Candidate(Family.LOCAL, beta=0.1),
     Candidate(Family.GLOBAL),
 ]
@@ -34,8 +44,8 @@ def made(one, seed, samples):
     total = sums + moments(*others, CLASSES, STEP)
     server = aggregate(total, 0.5)
     features, labels = dequantize(own[0], STEP), own[1]
-    head = one.family.definition.head(one, server, features, labels)
-    return sums, server, head
+    problem = ClientProblem(Pooled(server, spectrum(server.gram)), features, labels)
+    return sums, server, one.family.definition.head(one, problem)
 
 
 @pytest.mark.parametrize("one", CANDIDATES, ids=str)
@@ -43,15 +53,50 @@ def made(one, seed, samples):
 def test_a_head_of_each_family_solves_its_system(one, seed, samples):
     sums, server, head = made(one, seed, samples)
     equations = one.family.definition.normal_equations(one, sums, server)
-    assert backward_error(equations, head) <= FLOAT64
-    stored = head.astype(np.float32).astype(np.float64)
-    assert backward_error(equations, stored) <= FLOAT32
+    assert backward_error(equations, head.weight) <= FLOAT64
+    assert backward_error(equations, stored(head.weight)) <= FLOAT32
+    error, limit = sum_error([(one, 1.0)], sums, server, stored(head.weight), stored(head.bias))
+    assert error <= limit
+
+
+def stored(values):
+    """As they are in heads.h5."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+@given(
+    st.integers(0, 1000),
+    st.integers(0, 12),
+    st.lists(st.floats(0.01, 100.0), min_size=1, max_size=6),
+)
+def test_a_sum_of_heads_is_what_its_parts_give(seed, samples, factors):
+    parts = list(zip(CANDIDATES, factors, strict=False))
+    heads = [made(one, seed, samples) for one, _ in parts]
+    sums, server, _ = heads[0]
+    total = weighted_sum(factors, [head for *_, head in heads])
+    weight, bias = stored(total.weight), stored(total.bias)
+    error, limit = sum_error(parts, sums, server, weight, bias)
+    assert error <= limit
+    for wrong in (weight * 1.001, weight + 0.001 * np.abs(weight).max()):
+        error, limit = sum_error(parts, sums, server, wrong, bias)
+        assert error > limit
+    error, limit = sum_error(parts, sums, server, weight, bias + 0.01 * np.abs(weight).max())
+    assert error > limit
+
+
+def test_a_head_of_no_parts_and_a_bias_where_none_belongs_are_wrong():
+    one = Candidate(Family.GLOBAL)
+    sums, server, head = made(one, 0, 8)
+    error, limit = sum_error([], sums, server, head.weight, head.bias)
+    assert error > limit
+    error, limit = sum_error([(one, 1.0)], sums, server, head.weight, head.bias + 1e-30)
+    assert error > limit
 
 
 @pytest.mark.parametrize("one", CANDIDATES, ids=str)
 def test_a_head_that_is_a_little_off_does_not(one):
     sums, server, head = made(one, 0, 8)
-    head = head.copy()
+    head = head.weight.copy()
     head[np.unravel_index(np.abs(head).argmax(), head.shape)] *= 1.001
     assert backward_error(one.family.definition.normal_equations(one, sums, server), head) > FLOAT32
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from pfl.artifacts.project import STAGES
@@ -49,6 +50,7 @@ def test_a_finished_pipeline_is_right(tiny):
     results = {(row["artifact"], row["check"]): row["result"] for row in found["checks"]}
     skipped = {check for (_, check), result in results.items() if result == "skipped"}
     assert skipped == {"DVC"}, "it was run without"
+    assert results["data/heads.h5", "calibration"] == "ok"
     assert results["data/heads.h5", "equations"] == "ok"
     assert results["reports/fedhip", "accuracies"] == "ok"
 
@@ -120,6 +122,33 @@ def a_thousandth(values):
     values[values.shape[0] // 2] *= 1.001
 
 
+def a_hundredth_more(values):
+    values[values.shape[0] // 2, 0] += 0.01
+
+
+def negative(values):
+    values[values.shape[0] // 2] = -0.5
+
+
+def infinite(values):
+    values[values.shape[0] // 2] = np.inf
+
+
+def double(values):
+    values[values.shape[0] // 2] *= 2
+
+
+def another_family(member):
+    """The first part is of a candidate of another family."""
+    own = member[member.shape[0] // 2]
+    own[np.flatnonzero(own >= 0)[0]] = 0 if own[own >= 0][0] else 1
+
+
+def nothing(values):
+    values[values.shape[0] // 2] = 0
+
+
+CLIENT_5 = "personalized head of client 5"
 FALSE = {
     "a sample dealt twice": ("clients", "train/sample", other_owner, "has two clients"),
     "a wrong count": ("clients", "test/count", one_more, "counts of test samples"),
@@ -128,9 +157,32 @@ FALSE = {
     "another member": ("members", "member", nobody, "sums in server.h5"),
     "a wrong total": ("server", "gram", one_more, "sums in server.h5"),
     "another global head": ("server", "head", a_thousandth, "The global head"),
-    "another head": ("heads", "personalized", a_thousandth, "personalized head of client 5"),
-    "another local head": ("heads", "local", a_thousandth, "local head of client 5"),
-}
+    "another head": ("heads", "personalized/weight", a_thousandth, CLIENT_5),
+    "another bias": ("heads", "personalized/bias", a_hundredth_more, CLIENT_5),
+    "another local head": ("heads", "local/weight", a_thousandth, "local head of client 5"),
+    "a local bias": ("heads", "local/bias", a_hundredth_more, "local head of client 5"),
+    "another head of the paper": (
+        "heads", "equation-14/weight", a_thousandth, "equation-14 head of client 5"
+    ),
+    "a bias in the paper's": (
+        "heads", "equation-14/bias", a_hundredth_more, "equation-14 head of client 5"
+    ),
+    "other parts": ("heads", "personalized/factor", double, CLIENT_5),
+    "a part of another family": ("heads", "personalized/member", another_family, CLIENT_5),
+    "parts without weight": ("heads", "personalized/stack", nothing, CLIENT_5),
+    "weights below zero": ("heads", "personalized/stack", negative, CLIENT_5),
+    "a scale below zero": ("heads", "personalized/scale", negative, CLIENT_5),
+    "a scale without end": ("heads", "local/scale", infinite, "local head of client 5"),
+    "a prior that counts backwards": (
+        "heads", "global-prior/prior", negative, "global-prior head of client 5 has the prior -0.5"
+    ),
+    "a prior in a local head": ("heads", "local/prior", one_more, "local head of client 0 counts"),
+    "a prior in the paper's": (
+        "heads", "equation-14/prior", one_more, "equation-14 head of client 0 counts"
+    ),
+    "another prior": ("heads", "log-ratio", a_hundredth_more, "class prior of client 5"),
+    "other shares of classes": ("heads", "share", double, "everybody's shares of classes"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "dataset", "edit", "message"), FALSE.values(), ids=FALSE)
@@ -140,6 +192,43 @@ def test_false_content_under_a_right_checksum_is_found(project, schema, dataset,
     # Of the list of members and the sums that it is of, the sums are downstream.
     assert name == f"data/{schema}.h5".replace("members", "server")
     assert message in why
+
+
+OF_SAMPLES = [
+    *(f"{kind}/scale" for kind in ("local", "global-prior", "equation-14", "personalized")),
+    "global-prior/prior", "personalized/prior", "personalized/stack",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_what_only_samples_tell_of_a_head_is_found_by_the_report(project, name):
+    """Its probabilities are others, or it is another sum."""
+    rewrite(project / "data" / "heads.h5", "heads", name, tenth_more)
+    found, why = wrong(project)
+    assert found == "reports/fedhip"
+    assert "of client 0" in why
+
+
+def tenth_more(values):
+    values *= 1.1
+
+
+def test_another_scale_of_the_global_head_is_found(project):
+    path = project / "data" / "heads.h5"
+    rewrite(path, "heads", "share", lambda values: None, {"temperature": 1.0})
+    name, why = wrong(project)
+    assert name == "data/heads.h5"
+    assert "global head's scale is 1, not" in why
+
+
+def test_a_head_that_is_made_of_nothing_is_found(project):
+    path = project / "data" / "heads.h5"
+    for name in ("stack", "factor"):
+        rewrite(path, "heads", f"personalized/{name}", nothing)
+    rewrite(path, "heads", "personalized/member", lambda values: values[5].fill(-1))
+    name, why = wrong(project)
+    assert name == "data/heads.h5"
+    assert "personalized head of client 5 is made of nothing" in why
 
 
 def test_a_group_that_takes_no_part_is_no_fault_but_has_to_be_whole(tmp_path):
@@ -230,15 +319,16 @@ def test_a_trained_model_that_was_changed_is_named(finished, tmp_path):
     assert wrong(project)[0] == "runs/fedavg/seed-0.safetensors"
 
 
-@pytest.mark.parametrize("family", ["fedhip", "anchored", "local", "global"])
-def test_heads_of_every_family_are_checked(project, family):
-    change(project, {"personalize.family": family})
+@pytest.mark.parametrize("prior", ["auto", "none"])
+@pytest.mark.parametrize("family", ["fedhip", "anchored", "lda", "local", "global"])
+def test_heads_of_every_family_are_checked(project, family, prior):
+    change(project, {"personalize.family": family, "personalize.prior": prior})
     run_stage(project, "personalize")
     name, _ = wrong(project)
     assert name == "reports/fedhip", "the heads are right, and the report is of other ones"
     _, found = verified(project)
     details = {row["check"]: row["detail"] for row in found["checks"]}
-    assert f"10 {family}" in details["origins"]
+    assert details["origins"].endswith(f"parts of: 10 {family}")
     assert "backward error" in details["equations"]
 
 

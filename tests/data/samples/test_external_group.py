@@ -2,6 +2,7 @@
 
 import csv
 import json
+import unicodedata
 from dataclasses import replace
 
 import h5py
@@ -86,6 +87,21 @@ def test_without_a_group_nobody_is_external():
     assert len(held.external) == 0
     assert np.array_equal(common_test(index, held), index.test)
     assert inside(index.group, GROUPS, "") == (index.group, GROUPS)
+
+
+def test_a_group_may_be_typed_in_another_way_than_it_is_stored():
+    one, two = (unicodedata.normalize(form, "Köln") for form in ("NFC", "NFD"))
+    index = make_index()
+    stored = replace(index, groups=("a", two, "c"))
+    settings = PartitionSettings(Scheme.NATURAL, 2, 0.5, 2, 2, "b")
+    expected = partition_samples(index, settings, np.random.default_rng(0))
+    settings = replace(settings, external_group=one)
+    found = partition_samples(stored, settings, np.random.default_rng(0))
+    assert np.array_equal(found.external, expected.external)
+    assert np.array_equal(found.train.sample, expected.train.sample)
+    both = replace(index, groups=("a", two, one))
+    assert np.array_equal(outside(both, one), index.group == 2)
+    assert np.array_equal(outside(both, two), index.group == 1)
 
 
 @pytest.mark.parametrize(

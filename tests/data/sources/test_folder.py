@@ -3,12 +3,15 @@
 import os
 import shutil
 import socket
+import unicodedata
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from pfl.data.samples.index import TRAIN
+from pfl.data.sources.public import load_public
 from pfl.data.sources.registry import Dataset
 from pfl.errors import InputError
 from tests.sources import check_law, request
@@ -144,7 +147,7 @@ def test_broken_and_circular_links_are_refused(tmp_path, target, message):
         (["train/d/e/f/1.png"], "is too deep"),
         (["a/b/c/1.png"], "outside the layouts"),
         (["test/a/1.png", "test/b/1.png"], "no training samples"),
-        (["a/1.png", "b/1.png"], "no test samples.*test-fraction higher"),
+        (["a/1.png", "b/1.png"], "no test samples.*add samples, since each class of each group"),
         (["train/a/1.png", "test/b/1.png"], "All training samples of .* are of the class 'a'"),
         (["train/a/1.png", "train/b/1.png", "test/c/1.png"], "No test sample of .* is of a class"),
     ],
@@ -177,3 +180,32 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
     shutil.copy(tmp_path / "a/1.png", os.fsencode(tmp_path / "a") + b"/\xff.png")
     with pytest.raises(InputError, match="not UTF-8"):
         load_folder(tmp_path)
+
+
+def test_a_class_is_one_whichever_way_each_split_stores_its_accents(tmp_path, caplog):
+    one, two = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+    root = tree(tmp_path, f"train/{two}/1.png", "train/b/1.png", f"test/{one}/1.png")
+    index = load_folder(root)[0].index
+    assert index.classes == ("b", one)
+    assert index.label.tolist() == [0, 1, 1]
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    alone = tree(tmp_path / "alone", f"train/{two}/1.png", "train/b/1.png", f"test/{two}/1.png")
+    assert load_folder(alone)[0].index.classes == ("b", two)  # stays as it is stored
+
+
+def test_the_remedy_for_no_test_samples_gives_some(tmp_path):
+    root = tree(tmp_path, "a/1.png", "b/1.png")
+    with pytest.raises(InputError, match="nothing could be evaluated: add samples"):
+        load_folder(root, fraction=0.9)  # which would help nobody
+    tree(tmp_path, "a/2.png", "b/2.png")
+    with pytest.raises(InputError, match=r"set prepare\.test-fraction higher"):
+        load_folder(root, fraction=0.1)
+    assert load_folder(root, fraction=0.3)[0].index.test.any()
+
+
+@pytest.mark.parametrize("dataset", ["folder", "npz", "cifar10", "ratings", "unlabelled"])
+def test_a_message_names_the_section_that_asked(tmp_path, dataset):
+    asked = replace(request(tmp_path / "nowhere"), section="public")
+    with pytest.raises(InputError, match=r"public\.(path|download)") as told:
+        load_public(dataset, asked)
+    assert "prepare" not in str(told.value)

@@ -1,6 +1,8 @@
 """NumPy archives: what they may hold, and the remedy for what they may not."""
 
 import os
+import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -94,16 +96,20 @@ words = np.array(["a", "b", "c"])
     [
         ({"x_train": x / 255}, r"x_train is float64.*\(255 \* x_train\)\.round\(\)"),
         ({"x_train": x.astype(int)}, r"x_train\.astype\('uint8'\)"),
-        ({"x_train": x.transpose(0, 3, 1, 2)}, r"transpose\(0, 2, 3, 1\) puts the channels last"),
+        ({"x_train": x.transpose(0, 3, 1, 2)}, r"np\.moveaxis\(x_train, 1, -1\) puts the channels"),
         ({"x_train": x.reshape(12, -1)}, "reshape"),
         ({"x_train": x[:, :0]}, "have no pixels"),
         ({"x_train": x[:, :3]}, "give both the same shape"),
         ({"x_train": x[:5]}, "x_train has 5 entries and y_train has 12"),
-        ({"y_train": y[:5]}, "x_train has 12 entries and y_train has 5"),
+        ({"y_train": y[:7]}, "x_train has 12 entries and y_train has 7: give each .* order\\.$"),
+        ({"y_train": y[:5]}, "has 12 .* has 5: .*; or, if axis 2 numbers the images, np"),
         ({"y_train": y * 1.0}, "y_train is float64.*numbers any labels"),
         ({"y_train": y > 1}, "y_train is bool"),
-        ({"y_train": words[y]}, r"np\.unique\(y_train, return_inverse=True\)"),
+        ({"y_train": words[y]}, r"np\.unique\(np\.concatenate\(\[y_train, y_test\]\)"),
         ({"y_train": np.eye(3)[y]}, r"y_train\.argmax\(1\)"),
+        ({"y_train": np.eye(3, dtype=int)[y].T}, r"y_train\.argmax\(0\)"),
+        ({"y_train": np.ones((12, 3))}, r"one label here: choose which, such as y_train\[:, 0\]"),
+        ({"y_train": np.stack([y, y])}, r"choose which, such as y_train\[0\]"),
         ({"y_train": y - 1}, "labels start at -1"),
         ({"y_train": y * 2}, r"go up to 4 but have gaps \(no 3\)"),
         ({"y_train": y + 10**9}, "have gaps"),
@@ -147,11 +153,48 @@ def test_npz_refuses_with_a_remedy(tmp_path, change, message):
         load_npz(tmp_path, arrays)
 
 
+def remedied(tmp_path, arrays):
+    """The labels after running what the message says to."""
+    with pytest.raises(InputError) as told:
+        load_npz(tmp_path, arrays)
+    code = re.search(r"\): (.*) (?:numbers? any labels|converts|takes)", str(told.value))[1]
+    scope = {"np": np, **arrays}
+    for line in re.split(r", and then |,$", code):
+        if line.startswith(("classes", "y_train, y_test")):
+            exec(line, scope)
+        elif line:
+            scope["y_train"] = eval(line, scope)
+    names = ("classes", *arrays)
+    return load_npz(tmp_path, {name: scope[name] for name in names if name in scope}).index
+
+
+WORDS = np.array(["ape", "fox", "owl", "bee"])
+
+
+def test_labels_come_right_where_the_remedy_is_followed(tmp_path):
+    both = good()
+    alone = {name: array for name, array in both.items() if name.endswith("train")}
+    train, test = np.arange(12) % 2, np.array([2, 3, 0, 1])  # each split has classes of its own
+    index = remedied(tmp_path, {**both, "y_train": WORDS[train], "y_test": WORDS[test]})
+    found = [index.classes[label] for label in index.label]
+    assert found == WORDS[[*train, *test]].tolist()
+    index = remedied(tmp_path, {**alone, "y_train": WORDS[y]})
+    assert sorted(index.classes[label] for label in index.label) == sorted(WORDS[y].tolist())
+    for labels in (np.eye(3)[y], np.eye(3, dtype=int)[y].T, y[None]):
+        assert sorted(remedied(tmp_path, {**alone, "y_train": labels}).label) == sorted(y)
+
+
 def test_names_of_groups_may_be_bytes_in_one_split_and_text_in_the_other(tmp_path):
     train, test = np.array(["Köln".encode()] * 12), np.array(["Köln"] * 4)
     assert load_npz(
         tmp_path, {**good(), "group_train": train, "group_test": test}
     ).index.groups == ("Köln",)
+
+
+def test_a_group_is_one_whichever_way_each_split_stores_its_accents(tmp_path):
+    train, test = (unicodedata.normalize(form, "Köln") for form in ("NFD", "NFC"))
+    groups = {"group_train": np.array([train] * 12), "group_test": np.array([test] * 4)}
+    assert load_npz(tmp_path, {**good(), **groups}).index.groups == (test,)
 
 
 def test_a_pipe_called_npz_is_not_waited_for(tmp_path):

@@ -1,7 +1,9 @@
 """Ratings: layouts, what a sample is, cuts, and the sentence for each thing that is wrong."""
 
 import random
+import re
 import tempfile
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from pfl.data.images.images import write_images
 from pfl.data.samples.index import Index, read_index, write_index
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import TestImages, cut_images, first_uses
+from pfl.data.sources.samples import MissingImages, TestImages, cut_images, first_uses
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
 from tests.ratings import FLICKR, picture, rating_set, ratings, table
@@ -88,6 +90,35 @@ def test_headers_separators_and_blank_lines_are_read_as_people_write_them(tmp_pa
     assert told(load(tmp_path)) == expected
     assert f"Skipped {len(lines) + 2} blank line(s)" in caplog.text
     assert "the first line 1" in caplog.text
+
+
+@pytest.mark.parametrize(("first", "mark"), [("sep=;", ";"), ('"sep=|"', "|"), ("sep=\t", "\t")])
+def test_excel_may_say_what_separates_cells(tmp_path, first, mark):
+    lines = ratings()
+    expected = told(load(rating_set(tmp_path, lines)))
+    rows = [("worker", "a,b,c,d", "imagePair", "score"), *((u, "x,y", i, s) for u, i, s in lines)]
+    text = "\r\n".join([first, *(mark.join(map(str, row)) for row in rows)])
+    (tmp_path / "labeled.csv").write_text("\ufeff" + text, encoding="utf-8")
+    assert told(load(tmp_path)) == expected
+    (tmp_path / "labeled.csv").write_text(f"{text}\r\nu{mark}{mark}x.png{mark}good")
+    with pytest.raises(InputError, match=f"line {len(lines) + 3}: the score 'good'"):
+        load(tmp_path)
+
+
+def test_a_table_of_averages_beside_ratings_is_no_user(tmp_path, caplog):
+    caplog.set_level("INFO")
+    root = rating_set(tmp_path)
+    table(root / "averages.csv", [("000.png", 2), ("001.png", 1)], ("image", "score"))
+    with pytest.raises(InputError, match=r"averages\.csv has no column of users and .*labeled\.csv "
+                       r"has one, .* a user 'averages': move it out"):  # fmt: skip
+        load(root)
+    (root / "averages.csv").rename(tmp_path.parent / f"{tmp_path.name}-averages.csv")
+    assert "averages" not in load(root).index.groups
+    for name, first in (("labeled", 0), ("more", 6)):
+        lines = [(f"{first + n:03d}.png", 1 + n % 2) for n in range(6)]
+        table(root / f"{name}.csv", lines, ("image", "score"))
+    load(root)
+    assert "2 table(s) without a column of users are those of: labeled, more." in caplog.text
 
 
 def test_the_users_with_most_ratings_stay_and_nothing_else_is_kept(tmp_path):
@@ -172,9 +203,9 @@ BAD = {
     "no score": ("worker,imagePair,stars\n", r"line 1: no column .* the score: worker, imagePair"),
     "two scores": ("worker,image,score,Rating\n", "line 1: 'score' and 'Rating' both name the sco"),
     "missing image": (
-        HEAD + "u,0.png,1\nu,x.png,2\nv,y.png,2",
-        "line 3: there is no image 'x.p.* "
-        r"\(nor those of 1 more line\(s\)\)",
+        HEAD + "u,0.png,1\nu,x.png,2\nv,y.png,2\nw,y.png,2",
+        r"line 3: there is no image 'x\.png' in .*; of 4 ratings, 3 are of 2 image\(s\) that are "
+        r"not there: put them there, or set prepare\.missing-images to skip",
     ),
     "rated twice": (HEAD + "u,0.png,1\n\nu,0.png,2", r"line 4: 'u' has rated 0\.png before .*ne 2"),
     "half a point": (HEAD + "u,0.png,3.5", "line 2: the score '3.5' is no whole number"),
@@ -212,9 +243,77 @@ def test_an_image_is_found_by_its_folder_before_its_name(tmp_path):
                      ("v", "deep/er/one.png"), ("v", "a/twin.png")}  # fmt: skip
 
 
+CAFE, STORED = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
+
+
+def test_a_table_and_files_may_store_accents_in_different_ways(tmp_path):
+    lines = [(f"{CAFE}-{n % 3}", f"{CAFE}{n}.png", 1 + n % 2) for n in range(12)]
+    for n in range(12):
+        picture(tmp_path / STORED / f"{STORED}{n}.png", n)
+    table(tmp_path / "t.csv", lines[:6])
+    table(tmp_path / "u.csv", [(unicodedata.normalize("NFD", u), i, s) for u, i, s in lines[6:]])
+    samples = load(tmp_path)
+    assert samples.index.groups == tuple(f"{CAFE}-{n}" for n in range(3))
+    expected = [(user, f"{STORED}/{STORED}{n}.png", str(s)) for n, (user, _, s) in enumerate(lines)]
+    assert sorted(told(samples)) == sorted(expected)
+    table(tmp_path / "u.csv", [(unicodedata.normalize("NFD", u), i, s) for u, i, s in lines[:1]])
+    with pytest.raises(InputError, match=r"has rated .* before"):
+        load(tmp_path)
+
+
+def test_a_name_to_the_byte_goes_before_one_that_looks_like_it(tmp_path):
+    for n, name in enumerate((f"{CAFE}.png", f"{STORED}.png", "other.png")):
+        picture(tmp_path / name, n)
+    lines = [(user, name, n % 2) for user in "ab" for n, name in
+             enumerate((f"{CAFE}.png", f"{STORED}.png", "other.png"))]  # fmt: skip
+    table(tmp_path / "t.csv", lines)
+    assert sorted(told(load(tmp_path))) == sorted((u, i, str(s)) for u, i, s in lines)
+    twice = "caf\u00e9 caf\u00e9", "cafe\u0301 cafe\u0301", "caf\u00e9 cafe\u0301"
+    for name in twice[:2]:
+        picture(tmp_path / "deep" / f"{name}.png")
+    table(tmp_path / "t.csv", [("a", f"{twice[2]}.png", 1)])
+    with pytest.raises(
+        InputError, match=r"may be 'deep/.*\\u0301.*only in how an accent is stored"
+    ):
+        load(tmp_path)
+
+
 def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"is not a folder: set `prepare\.path`"):
         load(tmp_path / "nowhere")
+
+
+def test_ratings_of_images_that_are_not_there_may_be_left_out(tmp_path, caplog):
+    lines = ratings()
+    whole = load(rating_set(tmp_path / "whole", lines))
+    skip = {"missing_images": MissingImages.SKIP}
+    assert told(load(tmp_path / "whole", **skip)) == told(whole)
+    assert load(tmp_path / "whole", **skip).attributes == whole.attributes
+    gone = [("user-0", "gone.png", 1), ("user-1", "gone.png", 2), ("user-9", "lost.png", 3)]
+    root = rating_set(tmp_path / "part", lines)
+    table(root / "labeled.csv", gone[:2] + lines + gone[2:])
+    assert not caplog.records
+    part = load(root, **skip)
+    assert told(part) == told(whole)
+    assert part.index.groups == whole.index.groups  # of user-9 nothing is left
+    assert part.attributes == whole.attributes | {"left-out": 3}
+    assert re.search(
+        rf"line 2: there is no image 'gone\.png' in .*; of {len(lines) + 3} ratings, 3 are of 2 "
+        r"image\(s\) that are not there, and left out\.",
+        caplog.text,
+    )
+    assert (
+        load(root, users=2, **skip).index.groups
+        == load(root.parent / "whole", users=2).index.groups
+    )
+
+
+def test_what_lacks_every_image_is_refused_however_it_is_asked(tmp_path):
+    root = rating_set(tmp_path)
+    (root / "images").rename(tmp_path.parent / f"{tmp_path.name}-images")
+    for how in MissingImages:
+        with pytest.raises(InputError, match=r"96 are of 30 image.*check that prepare\.path"):
+            load(root, missing_images=how)
 
 
 def test_an_image_without_ratings_is_not_stored(tmp_path):
