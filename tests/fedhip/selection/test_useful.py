@@ -46,7 +46,7 @@ CASES = [
 @pytest.mark.parametrize(("samples", "classes", "concentration"), CASES)
 def test_it_is_not_the_one_that_says_nothing(samples, classes, concentration, monkeypatch):
     """Fresh samples: better than the prior alone, no worse than G but by chance."""
-    monkeypatch.setattr(client_problem, "JUDGED", 60 if classes == 1000 else 300)
+    monkeypatch.setattr(client_problem, "JUDGED", 40 if classes == 1000 else 200)
     pool, (features, labels) = client(samples, classes, concentration)
     numbers = {"rho": 10.0, "beta": 10.0} if classes == 1000 else {}
     settings = PersonalizeSettings(Family.AUTO, alpha=10.0, **numbers)
