@@ -52,6 +52,7 @@ def test_any_joins_and_leaves_end_with_the_bytes_of_a_fresh_run(
 def test_the_file_tells_how_beta_came_about_but_not_of_whom_it_is(
     tmp_path_factory, federation, beta
 ):
+    assume(beta is not None or federation.rows.any())  # of zeros no beta can be chosen
     folder = tmp_path_factory.mktemp("s")
     sent = [of(federation, k) for k in range(federation.clients)]
     one = written(folder / "a.h5", total(sent, zero(federation)), beta)

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from pfl.evaluation.metrics import HEADS, TESTS
 from tests.workspace import change, command, copy_project, ran
 
 pytestmark = pytest.mark.slow
@@ -61,8 +62,9 @@ def test_a_changed_method_runs_alone_and_a_changed_back_one_does_not_run(project
 
 def test_the_comparison_has_all_methods(project):
     head = {"local-test": {"mean": 0.5, "worst-decile": 0.1}, "upload-bytes": 7}
-    head |= dict.fromkeys(("global-test", "new-test", "external-test", "validation"))
-    heads = {f"fedhip:{name}": head for name in ("local", "global", "personalized")}
+    head |= dict.fromkeys(test for test in TESTS if test != "local-test")
+    fedhip = [f"fedhip:{name}" for name in HEADS]
+    heads = dict.fromkeys(fedhip, head)
     (project / "reports" / "fedhip").mkdir()
     (project / "reports" / "fedhip" / "metrics.json").write_text(json.dumps(heads))
     heads = project / "reports" / "heads" / "fedavg" / "seed-0"
@@ -77,9 +79,7 @@ def test_the_comparison_has_all_methods(project):
     assert list(table) == [
         *METHODS,
         "heads:fedavg",
-        "fedhip:local",
-        "fedhip:global",
-        "fedhip:personalized",
+        *fedhip,
     ]
     for method in METHODS:
         told = json.loads((project / f"reports/train/{method}/seed-0/metrics.json").read_text())

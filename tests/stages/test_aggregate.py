@@ -1,6 +1,7 @@
 """The stage on small uploads: the secure sum gives the same bytes."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_what_was_sent_is_the_members_uploads(tmp_path):
 def test_who_is_left_out_sends_nothing_masked_either(tmp_path, caplog):
     plain = run(tmp_path, 4, leave_out=[1], secure=False)
     assert run(tmp_path, 4, leave_out=[1]) == plain
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     run(tmp_path, 4, leave_out=[1, 2])
     assert "each learns from the sum what the other sent" in caplog.text
 
@@ -75,7 +76,7 @@ def test_one_client_is_refused_and_of_two_a_warning_says_what_they_learn(tmp_pat
     with pytest.raises(InputError, match="two clients or more, not 1"):
         run(tmp_path, 1)
     plain = run(tmp_path, 2, secure=False)
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert run(tmp_path, 2) == plain
     assert "each learns from the sum what the other sent" in caplog.text
 
