@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pfl.ridge.linalg import least_eigenvalue
 from pfl.ridge.smoother import ROUNDED
 
 
@@ -58,12 +57,6 @@ class ClassScatter:
             if total > max(rounding, 0.0):
                 return total / features
         return 1.0
-
-    @cached_property
-    def scatters(self) -> bool:
-        """Whether W can be the scatter of samples: with noise it may have negative eigenvalues."""
-        least = least_eigenvalue(self.within)
-        return least > -1e-9 * max(float(np.trace(self.within)), self.variance)
 
 
 def class_scatter(

@@ -81,14 +81,6 @@ def _posterior(
     return result
 
 
-def prior(
-    own: Num[np.ndarray, "*k d"], everybody: Float[np.ndarray, "*#k d"], smoothing: float
-) -> Float[np.ndarray, "*k d"]:
-    """p_k: the client's class shares, drawn to everybody's; they add up to 1."""
-    pseudo = smoothing * own.shape[-1]
-    return (own + pseudo * everybody) / (own.sum(axis=-1, keepdims=True) + pseudo)
-
-
 def log_share_ratio(
     wanted: Float[np.ndarray, "*k d"], everybody: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "*k d"]:

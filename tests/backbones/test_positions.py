@@ -74,8 +74,9 @@ def test_biases_of_distances_are_those_of_timm():
 
 
 def saved(name, folder):
-    torch.manual_seed(0)
-    state = timm.create_model(name).state_dict()
+    with torch.random.fork_rng(devices=[]):  # of timm, which takes no generator
+        torch.manual_seed(0)
+        state = timm.create_model(name).state_dict()
     safetensors.torch.save_file(state, folder / f"{name}.safetensors")
     return state
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfl.fedhip.class_scatter import ClassScatter, class_scatter
+from pfl.fedhip.class_scatter import class_scatter
 from pfl.fedhip.moments import Moments
 from tests import oracles
 from tests.fedhip.problems import pools
@@ -47,15 +47,9 @@ def test_of_fixed_point_sums_it_never_seems_to_be_of_noise(federation):
     """Rounding leaves no eigenvalue below 0 that counts."""
     sums = total(federation)
     found = class_scatter(sums.gram_matrix(), sums.cross_matrix(), sums.count.astype(float))
-    assert found.scatters
+    least = np.linalg.eigvalsh(found.within)[0]
+    assert least > -1e-9 * max(np.trace(found.within), found.variance)
     assert found.variance > 0
-
-
-def test_a_scatter_that_only_noise_can_make_is_known():
-    sound = ClassScatter(np.diag([2.0, 1.0]), np.zeros(2), np.zeros((1, 2)), np.ones(1))
-    assert sound.scatters
-    assert not replace(sound, within=np.diag([2.0, -0.1])).scatters
-    assert not replace(sound, within=np.diag([-2.0, -0.1])).scatters
 
 
 def test_the_unit_of_the_ridge_is_the_mean_variance_or_what_stands_in_for_it():
@@ -93,4 +87,3 @@ def test_of_nobody_there_is_nothing():
     assert not found.within.any()
     assert not found.center.any()
     assert found.variance == 1.0
-    assert found.scatters

@@ -33,26 +33,25 @@ PULLS = [math.inf, 100.0]
 
 
 def pulled_deviations(
-    scatter: ClassScatter,
-    own_sums: Float[np.ndarray, "d m"],
-    own_count: Int[np.ndarray, " d"],
-    pull: float,
-) -> Float[np.ndarray, "d m"]:
-    """d_c = μ_c − μ̄ + (n_kc μ_kc − n_kc μ_c) / (n_kc + κ), from a client's sums n_kc μ_kc."""
-    return _drawn(scatter.deviations, scatter.center, own_sums, own_count, pull)
-
-
-def _drawn(
     deviations: Float[np.ndarray, "d m"],
     center: Float[np.ndarray, " m"],
     own_sums: Float[np.ndarray, "d m"],
     own_count: Int[np.ndarray, " d"],
     pull: float,
 ) -> Float[np.ndarray, "d m"]:
-    """The same in any coordinates."""
+    """d_c = μ_c − μ̄ + (n_kc μ_kc − n_kc μ_c) / (n_kc + κ), in any coordinates.
+
+    ``deviations`` are μ_c − μ̄, ``center`` μ̄ and ``own_sums`` a client's n_kc μ_kc.
+    """
     count = own_count[:, None]
     own = own_sums - count * (center + deviations)
     return deviations + own / np.where(count > 0, count + pull, 1.0)
+
+
+def _of_client(
+    scatter: ClassScatter, own_sums: np.ndarray, own_count: np.ndarray, pull: float
+) -> Float[np.ndarray, "d m"]:
+    return pulled_deviations(scatter.deviations, scatter.center, own_sums, own_count, pull)
 
 
 def discriminant(
@@ -67,7 +66,7 @@ def discriminant(
     Raises:
         InputError: with noise in the sums A is not positive definite.
     """
-    deviations = pulled_deviations(server.scatter, own_sums, own_count, pull)
+    deviations = _of_client(server.scatter, own_sums, own_count, pull)
     weight = server.within(shrinkage).solve(deviations.T)
     return AffineHead(weight, _bias(server.scatter, deviations, weight))
 
@@ -94,7 +93,9 @@ class _Products:
         pooled = problem.pooled
         self.taken, self.values = pooled.taken, pooled.spectrum.values
         self.rows, self.squares = problem.centered, problem.squares
-        drawn = _drawn(pooled.deviations, pooled.center, problem.own_sums, problem.count, pull)
+        drawn = pulled_deviations(
+            pooled.deviations, pooled.center, problem.own_sums, problem.count, pull
+        )
         self.deviations = np.vstack([pooled.deviations, drawn])
 
     def norms(self, ridges: Float[np.ndarray, " b"]) -> Float[np.ndarray, "j b"]:
@@ -183,7 +184,7 @@ def discriminant_path(problem: ClientProblem, pull: float) -> Scores:
 
 def _equations(one: Parameters, own: Moments, server: Knowledge) -> NormalEquations:
     scatter = server.scatter
-    deviations = pulled_deviations(scatter, own.cross_matrix().T, own.count, one.pull)
+    deviations = _of_client(scatter, own.cross_matrix().T, own.count, one.pull)
     return NormalEquations(ridged(scatter.within, one.shrinkage * scatter.variance), deviations.T)
 
 
@@ -195,7 +196,7 @@ DISCRIMINANT = HeadFamily(
     normal_equations=_equations,
     bias=lambda one, weight, own, server: _bias(
         server.scatter,
-        pulled_deviations(server.scatter, own.cross_matrix().T, own.count, one.pull),
+        _of_client(server.scatter, own.cross_matrix().T, own.count, one.pull),
         weight,
     ),
     locality=1,
