@@ -5,6 +5,7 @@ both without a prior; G with the client's class prior; and the personalized head
 family, or under ``auto`` a sum of several (:mod:`pfl.fedhip.selection.stacking`).
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -169,6 +170,7 @@ def choose(
     problem = ClientProblem(alternatives.pooled, features, labels)
     verdict = (_judged if len(labels) > 1 else _unjudged)(alternatives, problem)
 
+    @functools.cache  # L_k may be in the sum too
     def head(number: int) -> AffineHead:
         return alternatives.head(number, problem)
 
@@ -240,7 +242,8 @@ def _judged(alternatives: Alternatives, problem: ClientProblem) -> _Verdict:
     members = members or {Family.GLOBAL: instead}
     labels = problem.judged_labels
     weights = stack([one.scores for one in members.values()], labels)
-    if settings.family is Family.AUTO and _worse(members, weights, instead, labels):
+    sums = settings.family is Family.AUTO
+    if sums and (not weights.any() or _worse(members, weights, instead, labels)):
         members, weights = {Family.GLOBAL: instead}, np.ones(1)
     plain = {family: found[family][0] for family in (Family.LOCAL, Family.FEDHIP)}
     return _Verdict(plain, found[Family.GLOBAL][0], members, weights, objective)

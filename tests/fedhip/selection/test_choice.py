@@ -319,6 +319,13 @@ def test_a_sum_that_errs_more_is_left_for_the_global_head(monkeypatch):
     assert (kept.scale, kept.prior) == (shared.scale, shared.prior)
 
 
+def test_a_sum_of_nothing_is_the_global_head(monkeypatch):
+    monkeypatch.setattr(choice, "stack", lambda members, labels: np.zeros(len(members)))
+    found = chosen_of(pool_of(np.random.default_rng(0), 20, 60, 5, 3))
+    assert [FAMILIES[i] for i in np.flatnonzero(found.stack)] == [Family.GLOBAL]
+    assert found.kept[PERSONALIZED].scale == found.kept[GLOBAL_PRIOR].scale
+
+
 def test_equally_good_heads_are_tied_for_the_more_global():
     """Samples whose features are zero: every head without a bias scores them alike."""
     federation = Federation(
