@@ -1,24 +1,25 @@
 """The runs behind docs/results.md: every method on every data set, through the pipeline itself.
 
-    python -m experiments.results RESULTS.csv [SETTING...] [--path cifar10=FOLDER ...]
-    python -m experiments.results RESULTS.csv --tuned TUNED.json [SETTING...]
+    python -m experiments.results RESULTS.csv [SETTING...] [--partitions 0 1 2]
+        [--tuned TUNED.json] [--path cifar10=FOLDER ...]
     python -m experiments.results RESULTS.csv --table
 
 With --tuned, heads have the settings that `experiments.tune_heads --out` found for the column.
-Run it in a clone of its own: for each setting it writes `params.yaml`, runs `dvc repro compare` and
-copies `reports/comparison/comparison.csv` into RESULTS.csv, a line for each method. Settings that
-have lines there are not repeated. DVC's cache serves what settings have in common: the features of
-one data set are extracted once.
+Run it in a clone of its own: for each setting and each seed of the partition it writes
+`params.yaml`, runs `dvc repro compare` and adds a line for each method to RESULTS.csv: means from
+`reports/comparison/comparison.csv`, and of how many of its test samples each client's model is
+right. What has lines there is not repeated. DVC's cache serves what runs have in common: the
+features of one data set are extracted once.
 """
 
 import argparse
-import csv
 import json
 import resource
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,13 @@ ROUNDS = {
     "network": "lenet5", "image-size": 32, "augment": False, "rounds": 20, "epochs": 1,
     "batch-size": 32, "learning-rate": 0.02, "evaluate-every": 20,
 }  # fmt: skip
-NATURAL = {"scheme": "natural"}
+NATURAL: dict[str, object] = {"scheme": "natural", "clients": 4}
 LOCAL, WORST, GLOBAL = "local-test", "local-test:worst-decile", "global-test"
-COLUMNS = ("setting", "method", "seeds", LOCAL, f"{LOCAL}:std", WORST, GLOBAL, "setting-seconds")
+NLL = "local-test:nll"
+REPORTS = Path("reports")
+COLUMNS = (
+    "setting", "partition", "method", LOCAL, WORST, GLOBAL, NLL, "right", "tested", "seconds",
+)  # fmt: skip
 
 
 def _dirichlet(clients: int) -> dict[str, object]:
@@ -51,22 +56,20 @@ class Setting:
     Attributes:
         dataset: of `prepare`.
         partition: values of that section.
-        prepare: values of that section besides.
-        rounds: values of that section.
         source: the name that --path knows the data by; none where the package has the data.
+        cut: whether the data have no test split, so that a repeat cuts one anew.
     """
 
     dataset: str
     partition: Mapping[str, object]
-    prepare: Mapping[str, object] = field(default_factory=dict)
-    rounds: Mapping[str, object] = field(default_factory=dict)
     source: str = ""
+    cut: bool = False
 
 
 SETTINGS = {
-    "digits-0.1": Setting("digits", _dirichlet(10)),
-    "office-0.1": Setting("folder", _dirichlet(20), source="office"),
-    "office-domains": Setting("folder", NATURAL, source="office"),
+    "digits-0.1": Setting("digits", _dirichlet(10), cut=True),
+    "office-0.1": Setting("folder", _dirichlet(20), source="office", cut=True),
+    "office-domains": Setting("folder", NATURAL, source="office", cut=True),
     "histology-0.1": Setting("folder", _dirichlet(20), source="histology"),
     "fashion-mnist-0.1": Setting("fashion-mnist", _dirichlet(100), source="fashion-mnist"),
     "cifar10-0.1": Setting("cifar10", _dirichlet(100), source="cifar10"),
@@ -79,17 +82,17 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Play the settings that have no lines yet, or print the table of what is there."""
+    """Play the runs that have no lines yet, or print the table of what is there."""
     options = _options()
     rows = lines(options.results)
     if options.table:
         _print(rows)
         return
-    done = {row["setting"] for row in rows}
+    done = {(row["setting"], row["partition"]) for row in rows}
     tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
-    for name in options.settings or SETTINGS:
-        if name not in done:
-            values = _values(SETTINGS[name], dict(options.path), options.seeds)
+    for name, partition in product(options.settings or SETTINGS, options.partitions):
+        if (name, str(partition)) not in done:
+            values = _values(SETTINGS[name], partition, dict(options.path))
             _play(name, values | {"heads": tuned.get(name, {})}, options.results)
 
 
@@ -98,7 +101,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
@@ -113,15 +116,16 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _values(
-    setting: Setting, paths: Mapping[str, str], seeds: list[int]
+    setting: Setting, partition: int, paths: Mapping[str, str]
 ) -> dict[str, Mapping[str, object]]:
     """What differs from params.yaml, by section."""
     path = paths.get(setting.source, "data/raw")
+    prepare: dict[str, object] = {"dataset": _reader(setting.dataset, path), "path": path}
     return {
-        "prepare": {"dataset": _reader(setting.dataset, path), "path": path} | setting.prepare,
-        "partition": setting.partition,
-        "compare": {"methods": METHODS, "heads": HEADS, "seeds": seeds},
-        "rounds": ROUNDS | setting.rounds,
+        "prepare": prepare | ({"seed": partition} if setting.cut else {}),
+        "partition": {**setting.partition, "seed": partition},
+        "compare": {"methods": METHODS, "heads": HEADS},
+        "rounds": ROUNDS,
     }
 
 
@@ -131,10 +135,24 @@ def _play(name: str, values: Mapping[str, Mapping[str, object]], results: Path) 
     start = _seconds()
     subprocess.run(["dvc", "repro", "compare"], check=True)
     spent = _seconds() - start
-    with Path("reports/comparison/comparison.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            add(results, COLUMNS, {"setting": name, "setting-seconds": round(spent)} | row)
-    print(f"{time.strftime('%H:%M')} {name}: {spent:.0f} s of processor time", flush=True)
+    run = {"setting": name, "partition": values["partition"]["seed"], "seconds": round(spent)}
+    for row in lines(REPORTS / "comparison" / "comparison.csv"):
+        add(results, COLUMNS, run | row | _clients(row["method"]))
+    print(f"{time.strftime('%H:%M')} {run}", flush=True)
+
+
+def _clients(method: str) -> dict[str, str]:
+    """Of how many of its test samples each client's model is right, one after another."""
+    kind, _, name = method.rpartition(":")
+    folder = {
+        "": Path("train", name, "seed-0"), "heads": Path("heads", name, "seed-0"),
+        "fedhip": Path("fedhip"),
+    }[kind]  # fmt: skip
+    rows = lines(REPORTS / folder / "per_client.csv")
+    column = f"{LOCAL}:{name}" if kind == "fedhip" else LOCAL
+    tested = [int(row["test"]) for row in rows]
+    right = [round(float(row[column] or 0) * of) for row, of in zip(rows, tested, strict=True)]
+    return {"right": " ".join(map(str, right)), "tested": " ".join(map(str, tested))}
 
 
 def _reader(dataset: str, path: str) -> str:
