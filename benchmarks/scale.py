@@ -93,7 +93,7 @@ def measure_nothing_to_do(clients: int) -> None:
             copy = shutil.copytree if (ROOT / item).is_dir() else shutil.copy
             copy(ROOT / item, folder / item)
         (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n")
-        for item in ("raw", "weights"):
+        for item in ("raw", "weights", "begin"):
             (folder / "data" / item).mkdir(parents=True)
             shutil.copy(ROOT / "data" / item / "README.md", folder / "data" / item)
         path = folder / "params.yaml"

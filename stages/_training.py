@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from pfl.training.settings import SETTINGS
+from pfl.training.settings import SETTINGS, Models
 from stages._run import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -45,9 +45,12 @@ ValidationFraction = Annotated[
 EvaluateEvery = Annotated[
     int, _setting("evaluate-every", "Rounds between tests of the clients' own models.")
 ]
+Test = Annotated[
+    Models, _setting("test", "Models that are tested: with the download, or as just trained.")
+]
 Input = Annotated[Path, Option(help="An artifact to read.")]
 Report = Annotated[Path, Option(help="Output folder: tables, metrics.json and a figure.")]
-Models = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
+ModelsFile = Annotated[Path, Option(help="Output: the final state of the server and the clients.")]
 
 
 def train_and_report(

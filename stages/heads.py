@@ -22,12 +22,12 @@ Head = Annotated[str, typer.Option(help="Name of the head, an entry of the secti
 def heads(
     head: Head, run_seed: flags.TrainingSeed, settings: flags.MethodSection,
     features: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
-    out: flags.Models, rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
+    out: flags.ModelsFile, rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
     learning_rate_decay: flags.LearningRateDecay, momentum: flags.Momentum,
     nesterov: flags.Nesterov, weight_decay: flags.WeightDecay, fraction: flags.Fraction,
     client_dropout: flags.ClientDropout, validation_fraction: flags.ValidationFraction,
-    evaluate_every: flags.EvaluateEvery, device: DeviceFlag, project: Project, lift: Lift,
-    norm: Norm, seed: MapSeed, scratch: Scratch = Path(".scratch"),
+    evaluate_every: flags.EvaluateEvery, test: flags.Test, device: DeviceFlag, project: Project,
+    lift: Lift, norm: Norm, seed: MapSeed, scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' heads in federated rounds and test them after the last one.
 
@@ -44,13 +44,13 @@ def heads(
         "rounds": rounds, "epochs": epochs, "batch-size": batch_size,
         "learning-rate-decay": learning_rate_decay, "momentum": momentum, "nesterov": nesterov,
         "weight-decay": weight_decay, "fraction": fraction, "client-dropout": client_dropout,
-        "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
+        "validation-fraction": validation_fraction, "evaluate-every": evaluate_every, "test": test,
         "device": device,
     })  # fmt: skip
     kept, chosen_map = holdout(training), feature_map(project, lift, norm, seed)
     owners, data = _load(features, chosen_map, index, clients_file, kept)
     problem = head_problem(chosen, training, data)
-    facts = {"head": head, "settings": values, "evaluate-every": evaluate_every,
+    facts = {"head": head, "settings": values, "evaluate-every": evaluate_every, "test": test,
              "training": training.facts, "holdout": kept.facts, **chosen_map.facts}  # fmt: skip
     inputs = (features, index, clients_file)
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "heads")

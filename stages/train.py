@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 Method = Annotated[str, typer.Option(help="Name of the method.")]
 Network = Annotated[str, typer.Option(help="lenet5, resnet18, resnet34, resnet20 or resnet32.")]
 ImageSize = Annotated[str, typer.Option(help="Side of the images, pixels, or auto: as they are.")]
+BeginFrom = Annotated[
+    Path, typer.Option(help="File of a run to begin from, or a folder with one, or with none.")
+]
 Augment = Annotated[bool, typer.Option(help="Random crops and mirroring of training images.")]
 
 
 def train(
     method: Method, seed: flags.TrainingSeed, settings: flags.MethodSection,
     images: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
-    out: flags.Models, network: Network, image_size: ImageSize, augment: Augment,
+    out: flags.ModelsFile, network: Network, begin_from: BeginFrom, image_size: ImageSize,
+    augment: Augment,
     rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
     learning_rate: flags.LearningRate, learning_rate_decay: flags.LearningRateDecay,
     momentum: flags.Momentum, nesterov: flags.Nesterov, weight_decay: flags.WeightDecay,
     fraction: flags.Fraction, client_dropout: flags.ClientDropout,
     validation_fraction: flags.ValidationFraction, evaluate_every: flags.EvaluateEvery,
-    precision: PrecisionFlag, device: DeviceFlag,
+    test: flags.Test, precision: PrecisionFlag, device: DeviceFlag,
     scratch: Scratch = Path(".scratch"),
 ) -> None:  # fmt: skip
     """Train all clients' models in federated rounds and test them after the last one.
@@ -43,27 +47,31 @@ def train(
         "learning-rate": learning_rate, "learning-rate-decay": learning_rate_decay,
         "momentum": momentum, "nesterov": nesterov, "weight-decay": weight_decay,
         "fraction": fraction, "client-dropout": client_dropout,
-        "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
+        "validation-fraction": validation_fraction, "evaluate-every": evaluate_every, "test": test,
         "precision": precision, "device": device,
     })  # fmt: skip
     size = whole_or_auto(image_size, "rounds.image-size")
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
+    from pfl.runtime.scratch import file_sha256
     from pfl.training.methods.registry import make_algorithm
     from pfl.training.networks import build
     from pfl.training.problem import holdout, local_problem
+    from pfl.training.warm_start import beginning_from, checkpoint_at
 
+    checkpoint = checkpoint_at(begin_from)
     values, kept = read_section(settings), holdout(training)
     owners, data = _load(images, index, clients_file, size, kept, augment)
     _, side, _, channels = data.tests.pooled.stored.shape
     problem = local_problem(
         training,
-        partial(build, network, channels, side, data.classes),
+        beginning_from(partial(build, network, channels, side, data.classes), checkpoint),
         lambda model: make_algorithm(method, model, values, f"train.{method}"),
         data,
     )
     facts = {"method": method, "settings": values, "network": network, "image-size": image_size,
-             "augment": augment, "evaluate-every": evaluate_every, "training": training.facts,
-             "holdout": kept.facts}  # fmt: skip
+             "augment": augment, "evaluate-every": evaluate_every, "test": test,
+             "training": training.facts, "holdout": kept.facts,
+             "begin-from": file_sha256(checkpoint) if checkpoint else None}  # fmt: skip
     inputs = (images, index, clients_file)
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "train")
 

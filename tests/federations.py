@@ -10,7 +10,7 @@ from pfl.runtime.workers import workers
 from pfl.training.methods.fedavg import fedavg
 from pfl.training.problem import LocalProblem
 from pfl.training.rounds import ClientRound, begin, places, play_round
-from pfl.training.settings import Training
+from pfl.training.settings import Models, Training
 
 CLASSES, SIDE = 3, 6
 SIZES = (13, 1, 0, 7, 10)  # one client has one sample, one has none
@@ -50,8 +50,8 @@ def training(**changes):
         "section": "rounds", "rate_section": "rounds", "seed": 0, "rounds": 3, "epochs": 2,
         "batch_size": 4, "learning_rate": 0.05, "learning_rate_decay": 0.9, "momentum": 0.9,
         "nesterov": True, "weight_decay": 5e-4, "fraction": 1.0, "client_dropout": 0.0,
-        "validation_fraction": 0.0, "evaluate_every": 2, "precision": Precision.fp32,
-        "device": Device.cpu,
+        "validation_fraction": 0.0, "evaluate_every": 2, "test": Models.DOWNLOADED,
+        "precision": Precision.fp32, "device": Device.cpu,
     }  # fmt: skip
     return Training(**(settings | changes))
 

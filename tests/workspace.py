@@ -35,7 +35,7 @@ def copy_project(folder):
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
-    for name in ("raw", "weights"):
+    for name in ("raw", "weights", "begin"):
         (folder / "data" / name).mkdir(parents=True)
         shutil.copy(ROOT / "data" / name / "README.md", folder / "data" / name)
     (folder / ".dvc").mkdir()

@@ -7,6 +7,7 @@ samples: a client has its own alone, and the server knows only how many each cli
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -17,7 +18,8 @@ from pfl.training.algorithm import Algorithm
 from pfl.training.methods.registry import COUNTED, make_algorithm
 from pfl.training.networks import build
 from pfl.training.problem import MakeNetwork
-from pfl.training.settings import Training
+from pfl.training.settings import Models, Training
+from pfl.training.warm_start import checkpoint_at
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,17 @@ def trained(sections: Mapping[str, Any], method: str, seed: int) -> Trained:
             "or to one of the section train."
         )
     training = Training.of("rounds", seed, rounds)
+    if training.test != Models.DOWNLOADED:
+        raise InputError(
+            f"rounds.test is {training.test}, but sites test the models that they download: set it "
+            f"to {Models.DOWNLOADED}."
+        )
+    begin = rounds.get("begin-from")
+    if begin is not None and checkpoint_at(Path(str(begin))) is not None:
+        raise InputError(
+            f"rounds.begin-from is {begin}, which has a run's file, but sites begin with random "
+            "weights: set it to a folder without one."
+        )
     size = whole_or_auto(rounds.get("image-size"), "rounds.image-size")
     augment = checked("rounds.augment", rounds.get("augment"), bool)
     network = str(rounds.get("network"))

@@ -18,7 +18,7 @@ Where a method's personal models are for samples like the client's own (``for_ow
 global and external test are of the merged models, without what makes them personal.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -33,14 +33,20 @@ from pfl.evaluation.reliability.sums import joined, log_probabilities
 from pfl.runtime.workers import Run
 from pfl.training.own_test import UNTESTED, Logits, OwnTest, own_test, predict
 from pfl.training.problem import LocalProblem, Problem
-from pfl.training.rounds import ClientRound, Federation, model_state, places
+from pfl.training.rounds import ClientRound, Federation, model_state
 from pfl.training.split import Packed, State, average, nothing_private, upload
+from pfl.training.tested import places_after
 
 
-def score_clients(problem: Problem, federation: Federation, run: Run) -> ClientAccuracies:
-    """Test each client's model on its own samples only: as many predictions as samples."""
+def score_clients(
+    problem: Problem, federation: Federation, run: Run, trained: Sequence[ClientRound] = ()
+) -> ClientAccuracies:
+    """Test each client's model on its own samples only: as many predictions as samples.
+
+    ``trained`` clients are tested as they are there, see :mod:`pfl.training.tested`.
+    """
     able = able_clients(problem)
-    requests = [OwnTestRequest(place) for place in places(federation, able, federation.round)]
+    requests = [OwnTestRequest(place) for place in places_after(federation, able, trained)]
     return _own_tests(problem, dict(zip(able, run(requests), strict=True)))
 
 
@@ -60,14 +66,16 @@ def _own_tests(problem: Problem, tested: Mapping[int, OwnTest]) -> ClientAccurac
     return ClientAccuracies(Accuracies(own, sums.samples, reliability=sums), validation=validated)
 
 
-def score_all(problem: LocalProblem, federation: Federation, run: Run) -> ClientAccuracies:
+def score_all(
+    problem: LocalProblem, federation: Federation, run: Run, trained: Sequence[ClientRound] = ()
+) -> ClientAccuracies:
     """Test each client's model on its own and on all samples, and the ensembles of all models.
 
     Each model is made once and sees each sample once, and those of its users once more. Where all
     clients use the same model, so does that one for all of them.
     """
-    groups = _users(problem, federation)
-    first = places(federation, [users[0] for users in groups], federation.round)
+    groups = _users(problem, federation, bool(trained))
+    first = places_after(federation, [users[0] for users in groups], trained)
     requests = [FullTestRequest(*pair) for pair in zip(first, map(tuple, groups), strict=True)]
     tallies = [Tally(data.label.cpu().numpy()) for data in _sets(problem)]
     common = np.full((len(tallies), len(problem.sizes)), np.nan)
@@ -90,16 +98,21 @@ def score_all(problem: LocalProblem, federation: Federation, run: Run) -> Client
         for values, tally, logits in zip(common, tallies, averaged, strict=True)
     ]
     own_only = problem.algorithm.for_own_samples
-    tested = score_clients(problem, federation, run) if own_only else _own_tests(problem, alone)
+    tested = _own_tests(problem, alone)
+    if own_only:
+        tested = score_clients(problem, federation, run, trained)
     external = on_all[1] if len(on_all) > 1 else None
     return ClientAccuracies.of(tested.local, on_all[0], external, tested.validation)
 
 
-def _users(problem: Problem, federation: Federation) -> list[list[int]]:
-    """The clients that use each model on all samples: the same one, or everybody an own one."""
+def _users(problem: Problem, federation: Federation, apart: bool) -> list[list[int]]:
+    """The clients that use each model on all samples: the same one, or everybody an own one.
+
+    ``apart`` says that they have own ones, whatever the method.
+    """
     able, algorithm = able_clients(problem), problem.algorithm
     personal = algorithm.personalize is not None and not algorithm.for_own_samples
-    if personal or any(member.private for member in federation.members):
+    if apart or personal or any(member.private for member in federation.members):
         return [[client] for client in able]
     return [able]
 

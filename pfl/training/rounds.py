@@ -15,7 +15,7 @@ is a :class:`Federation`, and :func:`play_round` is a function from one to the n
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Shaped
@@ -71,23 +71,6 @@ class Federation:
 
 
 @dataclass(frozen=True)
-class RoundSummary:
-    """What is told of one round.
-
-    Attributes:
-        round: its number t.
-        participants: clients whose uploads arrived.
-        terms: loss terms, means over these clients' samples.
-        upload_bytes: what they sent, all together; in the first round with what clients told.
-    """
-
-    round: int
-    participants: tuple[int, ...]
-    terms: Mapping[str, float]
-    upload_bytes: int
-
-
-@dataclass(frozen=True)
 class ClientRound:
     """A client in a round: what its model follows from, besides the problem.
 
@@ -130,6 +113,25 @@ class ClientUpdate:
     upload: Packed
     member: Member
     terms: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RoundSummary:
+    """What is told of one round.
+
+    Attributes:
+        round: its number t.
+        participants: clients whose uploads arrived.
+        terms: loss terms, means over these clients' samples.
+        upload_bytes: what they sent, all together; in the first round with what clients told.
+        updates: what these clients' training gave.
+    """
+
+    round: int
+    participants: tuple[int, ...]
+    terms: Mapping[str, float]
+    upload_bytes: int
+    updates: tuple[ClientUpdate, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def play_round(
         participants=tuple(update.client for update in updates),
         terms=_mean_terms([update.terms for update in updates], weights),
         upload_bytes=sum(map(packed_bytes, uploads)) + problem.told_bytes(number),
+        updates=tuple(updates),
     )
     return Federation(number, shared, tuple(members)), summary
 

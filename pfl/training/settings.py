@@ -7,6 +7,7 @@ is told at once.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pfl.errors import InputError
@@ -16,6 +17,19 @@ ABOVE_0 = Range(0, with_low=False)
 RATE = "learning-rate"
 FROM_0 = Range(0)
 FROM_1 = Range(1)
+
+
+class Models(StrEnum):
+    """Which model of a client the tests are of.
+
+    Attributes:
+        DOWNLOADED: the one that it uses from then on, with the average of the round.
+        TRAINED: the one that it has just trained, before the average. FedRep's released code tests
+            that one [arXiv 2102.07078].
+    """
+
+    DOWNLOADED = "downloaded"
+    TRAINED = "trained"
 
 
 class SettingError(InputError):
@@ -45,6 +59,7 @@ class Training:
         client_dropout: probability that a chosen client is lost during the round.
         validation_fraction: share of each client's training samples that is put aside.
         evaluate_every: rounds between tests of the clients' own models.
+        test: which models the tests after the last round are of.
         precision: of the matrix products; ``bf16`` is autocast.
         device: where networks run.
     """
@@ -64,6 +79,7 @@ class Training:
     client_dropout: Annotated[float, Range(0, 1, with_high=False)]
     validation_fraction: Annotated[float, Range(0, 1, with_high=False)]
     evaluate_every: Annotated[int, FROM_1]
+    test: Models
     precision: Precision
     device: Device
 
@@ -92,6 +108,10 @@ class Training:
     def rate(self, number: int) -> float:
         """The learning rate of round t: learning_rate · learning_rate_decay^(t − 1)."""
         return self.learning_rate * self.learning_rate_decay ** (number - 1)
+
+    def tests(self, number: int) -> bool:
+        """Whether the clients' models are tested after round ``number``; always after the last."""
+        return number % self.evaluate_every == 0 or number == self.rounds
 
     @property
     def facts(self) -> dict[str, object]:

@@ -25,16 +25,18 @@ from pfl.flower.messages.hello import Hello
 from pfl.flower.server.rounds import _class_count
 from pfl.runtime.class_prior import log_prior_ratio, shares
 from pfl.runtime.values import Device, Precision
+from pfl.training.settings import Models
 from stages.train import train
 from tests.flower.grid import node, play, virtual
 from tests.synthetic import held_by
+from tests.workspace import ROOT
 
 CLIENTS, CLASSES, SIDE = 4, 3, 28
 ROUNDS = {
     "network": "lenet5", "image-size": "auto", "augment": True, "rounds": 3, "epochs": 1,
     "batch-size": 8, "learning-rate": 0.05, "learning-rate-decay": 0.9, "momentum": 0.9,
     "nesterov": True, "weight-decay": 0.0005, "fraction": 0.75, "client-dropout": 0.2,
-    "validation-fraction": 0.2, "evaluate-every": 2, "precision": "fp32",
+    "validation-fraction": 0.2, "evaluate-every": 2, "test": "downloaded", "precision": "fp32",
     "device": "cpu",
 }  # fmt: skip
 CD2 = {
@@ -70,7 +72,8 @@ def data(tmp_path_factory):
 def reference(data, method, out):
     """What the pipeline's stage makes of it."""
     flags = {name.replace("-", "_"): value for name, value in ROUNDS.items()}
-    flags |= {"precision": Precision.fp32, "device": Device.cpu}
+    flags |= {"precision": Precision.fp32, "device": Device.cpu, "test": Models.DOWNLOADED}
+    flags |= {"begin_from": ROOT / "data" / "begin"}
     train(
         method=method, seed=5, settings=f"{data}/params.yaml:train.{method}",
         images=data / "images.h5", index=data / "index.h5", clients_file=data / "clients.h5",
@@ -285,6 +288,8 @@ def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message)
         ({"augment": "no"}, r"rounds\.augment is no: it must be true or false"),
         ({"image-size": "large"}, r"rounds\.image-size is 'large': it must be auto or"),
         ({"network": "lenet6"}, r"rounds\.network is lenet6: choose from lenet5"),
+        ({"test": "trained"}, r"rounds\.test is trained, but sites test the models that they"),
+        ({"begin-from": "pyproject.toml"}, r"rounds\.begin-from is pyproject\.toml, which has a"),
     ],
 )
 def test_parameters_are_checked_at_the_server(data, tmp_path, section, message):

@@ -187,6 +187,6 @@ def test_outputs_are_ignored_by_git_and_data_readmes_are_not():
     outs = [out for stage in STAGES.values() for out in stage["outs"]]
     done = subprocess.run(["git", "check-ignore", *outs], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.split() == outs
-    readmes = ["data/raw/README.md", "data/weights/README.md"]
+    readmes = [f"data/{place}/README.md" for place in ("raw", "weights", "begin")]
     done = subprocess.run(["git", "check-ignore", *readmes], cwd=ROOT, capture_output=True)
     assert done.stdout == b""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pfl.data.samples.clients import write_clients
 from pfl.data.samples.index import TEST, TRAIN, Index, write_index
 from pfl.errors import InputError
 from pfl.runtime import machine
+from pfl.runtime.scratch import file_sha256
 from pfl.runtime.values import Device, Precision
 from pfl.training.checkpoint import load_federation
 from stages.train import train
@@ -70,6 +72,7 @@ def call(inputs, tmp_path):
         flags = {name.replace("-", "_"): value for name, value in flags.items()} | changes
         flags["precision"] = Precision(flags["precision"])
         flags["device"] = Device(flags["device"])
+        flags["begin_from"] = Path(flags["begin_from"])
         train(**flags)
         return contents(folder)
 
@@ -123,6 +126,21 @@ def test_cores_change_nothing(call, tmp_path, monkeypatch):
 def test_images_may_be_augmented_and_resized(call):
     plain, changed = call("local"), call("local", augment=True, image_size="12")
     assert plain["out.safetensors"] != changed["out.safetensors"]
+
+
+def test_a_run_begins_from_the_file_of_another(call, tmp_path):
+    """After one round of FedAvg, with one more, the model is not that of one round alone."""
+    call("fedavg", tmp_path / "first", rounds=1)
+    file = tmp_path / "first" / "out.safetensors"
+    fresh = call("local", tmp_path / "fresh", rounds=1)
+    begun = call("local", tmp_path / "begun", rounds=1, begin_from=file)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "any.safetensors").write_bytes(file.read_bytes())
+    again = call("local", tmp_path / "again", rounds=1, begin_from=tmp_path / "folder")
+    assert begun["out.safetensors"] != fresh["out.safetensors"]
+    assert again == begun
+    told = [load_federation(tmp_path / name / "out.safetensors")[1] for name in ("fresh", "begun")]
+    assert [facts["begin-from"] for facts in told] == [None, file_sha256(file)]
 
 
 @pytest.mark.parametrize("precision", list(Precision))

@@ -124,11 +124,11 @@ def _problem(
 def _play(problem: Problem, away: "_Away") -> tuple[Federation, list[Row], ClientAccuracies]:
     """Every round, with tests where the pipeline has them."""
     federation, history = begin(problem), list[Row]()
-    rounds, every = problem.training.rounds, problem.training.evaluate_every
+    rounds = problem.training.rounds
     for number in range(1, rounds + 1):
         federation, summary = play_round(problem, federation, away.run)
         history.append(round_row(summary))
-        if number % every == 0 or number == rounds:
+        if problem.training.tests(number):
             accuracies = score_clients(problem, federation, away.run)
             history[-1] |= mean_row(accuracies)
         log.info("Round %d of %d: %d clients.", number, rounds, len(summary.participants))

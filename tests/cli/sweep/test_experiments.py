@@ -59,13 +59,13 @@ def test_experiments_at_once_and_in_a_queue_rerun_heads_only_and_make_a_sweep(cl
 
 def test_dvc_finds_what_was_added_under_raw_and_weights(clone):
     """It walks no folder that it takes for ignored by Git, and then queued runs lack the data."""
-    for place in ("raw", "weights"):
+    for place in ("raw", "weights", "begin"):
         file = clone / "data" / place / "mine.bin"
         file.write_bytes(place.encode())
         command(clone, "dvc", "add", str(file))
         file.unlink()
     command(clone, "dvc", "checkout", "--allow-missing")
-    for place in ("raw", "weights"):
+    for place in ("raw", "weights", "begin"):
         assert (clone / "data" / place / "mine.bin").read_bytes() == place.encode()
 
 
