@@ -1,6 +1,6 @@
 """What a federated method is, and what its local training gets to know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ class RoundContext:
         generator: of all that is random.
         class_count: training samples of each class, of everybody together, if the method has that
             ``told``; else empty.
+        optimizer: makes the optimizer of a descent; None for a fresh SGD with the settings.
     """
 
     training: Training
@@ -40,8 +41,11 @@ class RoundContext:
     data: ClientData
     generator: torch.Generator
     class_count: Int[np.ndarray, " told"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    optimizer: "MakeOptimizer | None" = None
 
 
+# (parameters, context) -> the optimizer that moves them.
+MakeOptimizer = Callable[[Iterable[nn.Parameter], RoundContext], torch.optim.Optimizer]
 # (model, context) -> loss terms, each a mean over the samples seen. The model comes with the
 # client's merged weights and is changed in place.
 LocalTraining = Callable[[nn.Module, RoundContext], dict[str, float]]

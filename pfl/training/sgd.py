@@ -48,7 +48,7 @@ def descend(
     between them, and ``after_epoch`` after each pass over the data. The terms of a batch are those
     of the last step.
     """
-    optimizer = sgd(parameters, context)
+    optimizer = (context.optimizer or sgd)(parameters, context)
     totals: dict[str, Tensor] = {}
     seen = 0
     model.train()

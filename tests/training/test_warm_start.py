@@ -97,13 +97,18 @@ def refused(path, network=LENET):
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        (partial(build, "lenet5", 3, 8, 3), "'conv1.weight' is (6, 3, 5, 5), and here it is"),
-        (partial(build, "lenet5", 1, 8, 10), "'classifier.bias' is (10,), and here it is (3,)"),
-        (partial(build, "resnet20", 1, 8, 3), "'conv1.bias' is not there"),
+        (("lenet5", 3, 8, 3), "'conv1.weight' is (6, 3, 5, 5), and here it is (6, 1, 5, 5)"),
+        (("lenet5", 1, 8, 10), "'classifier.bias' is (10,), and here it is (3,)"),
+        (("resnet20", 1, 8, 3), "'classifier.weight' is (3, 64), and here it is (3, 84)"),
     ],
 )
 def test_another_network_is_refused_with_the_difference(tmp_path, other, named):
-    assert named in refused(file_of(tmp_path, network=other))
+    assert named in refused(file_of(tmp_path, network=partial(build, *other)))
+
+
+def test_a_missing_layer_is_named(tmp_path):
+    small, large = (partial(build, name, 1, 8, 3) for name in ("resnet20", "resnet32"))
+    assert "is not there, and here it is (" in refused(file_of(tmp_path, network=small), large)
 
 
 def test_what_is_no_model_of_all_is_refused(tmp_path):

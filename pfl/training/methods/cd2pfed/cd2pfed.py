@@ -32,13 +32,15 @@ from torch.nn import functional as F
 from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
-from pfl.training.methods.cd2pfed.decoupled import decouple
+from pfl.training.methods.cd2pfed.decoupled import Forward, decouple
 from pfl.training.methods.cd2pfed.distill import cyclic_distillation
 from pfl.training.methods.cd2pfed.tracing import Trace, trace
 from pfl.training.methods.common import AtLeast0, From0To1
 from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import Split
 
+# (network as traced, network, p_t) -> its forward pass with the scores of its parts.
+Parts = Callable[[Trace, nn.Module, float], Forward]
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
 
 
@@ -99,8 +101,10 @@ class Division:
     crossing: Split
 
 
-def cd2_pfed(model: nn.Module, settings: CD2Settings) -> Algorithm:
+def cd2_pfed(model: nn.Module, settings: CD2Settings, parts: Parts = decouple) -> Algorithm:
     """The method for networks of the architecture of ``model``.
+
+    ``parts`` says whose predictions are distilled: those of the two sub-networks.
 
     Raises:
         InputError: the network cannot be divided by channels.
@@ -118,7 +122,7 @@ def cd2_pfed(model: nn.Module, settings: CD2Settings) -> Algorithm:
         return division(context.round, context.training.rounds)
 
     def training(network: nn.Module, context: RoundContext) -> dict[str, float]:
-        return _train(traced, settings, of(context), network, context)
+        return _train(partial(parts, traced), settings, of(context), network, context)
 
     def cut(network: nn.Module, context: RoundContext) -> dict[str, float]:
         """Take away weights between the parts that came with a download of an earlier round."""
@@ -148,11 +152,11 @@ def average_weight(settings: CD2Settings, number: int, rounds: int) -> float:
 
 
 def _train(
-    traced: Trace, settings: CD2Settings, division: Division, model: nn.Module,
-    context: RoundContext,
+    parts: Callable[[nn.Module, float], Forward], settings: CD2Settings, division: Division,
+    model: nn.Module, context: RoundContext,
 ) -> dict[str, float]:  # fmt: skip
     """A client's part in a round."""
-    loss = _objective(traced, settings, model, division.ratio)
+    loss = _objective(parts, settings, model, division.ratio)
     beta = average_weight(settings, context.round, context.training.rounds)
     by_step = settings.average_every == AverageEvery.STEP
     with ExitStack() as stack:
@@ -163,13 +167,16 @@ def _train(
         return descend(model, model.parameters(), context, loss, after_batch, after_epoch)
 
 
-def _objective(traced: Trace, settings: CD2Settings, model: nn.Module, ratio: float) -> Loss:
+def _objective(
+    parts: Callable[[nn.Module, float], Forward], settings: CD2Settings, model: nn.Module,
+    ratio: float,
+) -> Loss:  # fmt: skip
     """CE(ỹ, y) + λ L_CD; the second term is 0 where a part is empty, or left out without CD."""
     if not settings.distill:
         return cross_entropy
     if ratio in (0, 1):
         return _with_one_part
-    forward = decouple(traced, model, ratio)
+    forward = parts(model, ratio)
 
     def loss(model: nn.Module, images: Float[Tensor, "b c h w"], label: Int[Tensor, " b"]) -> Value:
         del model  # it is bound to the forward pass

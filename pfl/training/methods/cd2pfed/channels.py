@@ -30,12 +30,24 @@ class Cross(StrEnum):
     Attributes:
         BOTH_SHARED: the client. What is shared is then exactly the shared sub-network g(w_0).
         OUTPUT: whoever owns the output channel (for class scores: the input channel).
+        INPUT: whoever owns the input channel (for images: the output channel).
+        EITHER: the server. A client then keeps exactly its private sub-network g(w_i).
         NONE: nobody: they are zero, and the parts are two towers that meet at the class scores.
     """
 
     BOTH_SHARED = "both-shared"
     OUTPUT = "output"
+    INPUT = "input"
+    EITHER = "either"
     NONE = "none"
+
+
+# Of the weights between hidden channels: (is the output private, is the input) -> is the weight.
+OWNERS: dict[Cross, Callable[[Tensor, Tensor], Tensor]] = {
+    Cross.OUTPUT: lambda out, inner: out,
+    Cross.INPUT: lambda out, inner: inner,
+    Cross.EITHER: torch.logical_and,
+}
 
 
 def private_channels(channels: int, ratio: float) -> int:
@@ -63,11 +75,11 @@ def divide(traced: Trace, state: State, ratio: float, cross: Cross) -> Split:
     """
     if ratio in (0, 1):
         return all_private(state) if ratio else nothing_private(state)
-    owned_by_output = cross == Cross.OUTPUT
+    owner = OWNERS.get(cross, torch.logical_or)
 
     def private(layer: Layer, value: Tensor) -> Bool[Tensor, "..."]:
         out, inner = _sides(layer, value, ratio)
-        return out if owned_by_output and layer.writes is not None else out | inner
+        return owner(out, inner) if _leads(layer, value) else out | inner
 
     return _masks(traced, state, private)
 
@@ -77,11 +89,15 @@ def crossing(traced: Trace, state: State, ratio: float) -> Split:
 
     def cut(layer: Layer, value: Tensor) -> Bool[Tensor, "..."]:
         out, inner = _sides(layer, value, ratio)
-        leads = value.ndim > 1 and not layer.per_channel
-        hidden = layer.reads is not None and layer.writes is not None
-        return (out ^ inner) & (leads and hidden)
+        return (out ^ inner) & _leads(layer, value)
 
     return _masks(traced, state, cut)
+
+
+def _leads(layer: Layer, value: Tensor) -> bool:
+    """Whether these are weights from hidden channels to hidden channels."""
+    hidden = layer.reads is not None and layer.writes is not None
+    return hidden and value.ndim > 1 and not layer.per_channel
 
 
 def _masks(traced: Trace, state: State, rule: Callable[[Layer, Tensor], Tensor]) -> Split:

@@ -47,9 +47,10 @@ class Logits:
     private: Float[Tensor, "batch classes"]
 
 
-def decouple(
-    traced: Trace, network: nn.Module, ratio: float
-) -> Callable[[Float[Tensor, "batch ..."]], Logits]:
+Forward = Callable[[Float[Tensor, "batch ..."]], Logits]
+
+
+def decouple(traced: Trace, network: nn.Module, ratio: float) -> Forward:
     """The forward pass of ``network``, traced as ``traced``, at a ratio p with 0 < p < 1.
 
     The joint scores are those of ``network(images)``, bit for bit, and running statistics change as

@@ -86,9 +86,14 @@ def owner(name, position, percent, cross):
 
     by_output = out is not None and private(position[0], out)
     by_input = inner is not None and private(position[1] // positions, inner)
-    if cross == Cross.OUTPUT and out is not None:
-        return by_output
-    return by_output or by_input
+    if out is None or inner is None:
+        return by_output or by_input
+    rules = {
+        Cross.OUTPUT: by_output,
+        Cross.INPUT: by_input,
+        Cross.EITHER: by_output and by_input,
+    }
+    return rules.get(cross, by_output or by_input)
 
 
 @pytest.mark.parametrize("cross", Cross)
