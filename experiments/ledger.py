@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 
 def lines(path: Path) -> list[dict[str, str]]:
@@ -14,10 +15,30 @@ def lines(path: Path) -> list[dict[str, str]]:
 
 
 def add(path: Path, columns: Sequence[str], row: Mapping[str, object]) -> None:
-    """Append a line; what ``row`` has beside the columns is left out."""
-    new = not path.exists()
+    """Append a line; what ``row`` has beside the columns is left out.
+
+    A file that lacks some of the columns gets them, empty in its earlier lines.
+    """
+    with path.open("a+", newline="") as file:
+        file.seek(0)
+        known = next(csv.reader(file), [])
+    if not set(columns) <= set(known):
+        _rewrite(path, [*known, *(name for name in columns if name not in known)])
+    with path.open(newline="") as file:
+        header = next(csv.reader(file))
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
+        _writer(file, header).writerow(row)
+
+
+def _rewrite(path: Path, columns: Sequence[str]) -> None:
+    """The same lines under these columns; whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", newline="") as file:
+        writer = _writer(file, columns)
+        writer.writeheader()
+        writer.writerows(lines(path))
+    part.replace(path)
+
+
+def _writer(file: TextIO, columns: Sequence[str]) -> "csv.DictWriter[str]":
+    return csv.DictWriter(file, columns, extrasaction="ignore", restval="", lineterminator="\n")

@@ -1,172 +1,115 @@
-"""The runs behind docs/reproduction.md: methods, settings, ablation, partitions, by many seeds.
+"""The runs behind docs/reproduction.md: methods, settings, readings, partitions, by many seeds.
 
-    python -m experiments.reproduction RESULTS.csv [STUDY...] [--seeds 0 1 2] [--processes 2]
+    python -m experiments.reproduction RESULTS.csv [STUDY...] --path cifar10=PLACE [--seeds 0 1 2]
+    python -m experiments.reproduction RESULTS.csv [STUDY...] --list
     python -m experiments.reproduction RESULTS.csv [STUDY...] --table
 
-Works on the images and clients that `dvc repro partition` has left in `data/`, made with the values
-that docs/reproduction.md states: ten clients, or a hundred for the study `long`, and
-`partition.seed` 0, or 1 and 2 for `partitions`; settings for other ones are passed over. Each run
-is the stage `train` as a process of its own on one core, with what `params.yaml` says and the study
-changes; it adds a line to RESULTS.csv. A run whose line is there is not repeated and one that was
-stopped goes on, so any number of calls add up.
+PLACE is where torchvision has CIFAR-10 or an array file as `prepare.dataset: npz` reads it. Other
+studies ask for `cifar100=` (a folder of images) and `histology=`; settings whose data have no
+--path are passed over. Images are read and clients made by the stages `prepare` and `partition`,
+once for each that differs, with what `params.yaml` says and the study changes. Each run is the
+stage `train` as a process of its own on one core (:mod:`experiments.cd2.play`); it adds a line,
+with the version of the code, to RESULTS.csv as it ends. A run whose line is there is not repeated
+and one that was stopped goes on, so any number of calls add up. Where settings of a group are
+compared on held-out samples, the best is played with all samples once all of them have lines.
+--list says what is left, with an estimate of its cost in minutes of one core.
 """
 
 import argparse
 import itertools
-import json
-import os
-import shutil
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable
 from pathlib import Path
-from queue import Queue
 from statistics import mean, stdev
-from typing import Any
 
 from ruamel.yaml import YAML
 
-from experiments.ledger import add, lines
+from experiments.cd2.cost import minutes
+from experiments.cd2.runner import ENSEMBLES, Runner, known
+from experiments.cd2.studies import CD2_STUDIES, confirmed
+from experiments.ledger import lines
 from experiments.studies import STUDIES, SWITCHES, Setting, ablated
-from pfl.data.samples.clients import read_clients
 
+ALL = STUDIES | CD2_STUDIES
 PROTOCOL = {
     "augment": True, "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,
     "evaluate-every": 10,
 }  # fmt: skip
-ENSEMBLES = ("mean-probability", "mean-log-probability", "vote", "weight-average")
-COLUMNS = (
-    "setting",
-    "method",
-    "seed",
-    "changed",
-    "local",
-    *ENSEMBLES,
-    "validation",
-    "upload-bytes",
-)
 
 
 def main() -> None:
-    """Play what is missing, or print the table of what is there."""
+    """Play what is missing, or print what is left, or the table of what is there."""
     options = _options()
-    settings = [one for study in options.studies or STUDIES for one in STUDIES[study]()]
+    studies = options.studies or list(ALL)
     if options.table:
-        _print(lines(options.results), settings)
-        if "ablation" in (options.studies or STUDIES):
-            _print_effects(lines(options.results))
+        rows = lines(options.results)
+        _print(rows, [one for study in studies for one in settings_of(study, rows)])
+        if "ablation" in studies:
+            _print_effects(rows)
         return
-    clients = read_clients(Path("data/clients.h5")).train.clients
-    partition = _stated()["partition"]["seed"]
-    settings = [one for one in settings if (one.clients, one.partition) == (clients, partition)]
-    done = {(row["setting"], int(row["seed"])) for row in lines(options.results)}
-    missing = [
-        (setting, seed)
-        for seed in options.seeds
-        for setting in settings
-        if (setting.name, seed) not in done
-    ]
-    sys.exit(_play_all(missing, options))
+    stated = YAML(typ="safe", pure=True).load(Path("params.yaml"))
+    stated["rounds"] |= PROTOCOL
+    runner = Runner(options.results, options.work, dict(options.path), options.processes, stated)
+    if options.list:
+        _list(runner, studies, options.seeds)
+        return
+    failed, tried = 0, set[tuple[str, int]]()
+    while jobs := _left(runner, studies, options.seeds, tried):
+        tried |= {(one.name, seed) for one, seed in jobs}
+        failed |= runner.play_all(jobs)
+    sys.exit(failed)
 
 
-def _play_all(jobs: list[tuple[Setting, int]], options: argparse.Namespace) -> int:
-    """A line for each run as it ends; 1 if one of them failed, which stops no other."""
-    free: Queue[int] = Queue()
-    for core in sorted(os.sched_getaffinity(0))[: options.processes]:
-        free.put(core)
-    with ThreadPoolExecutor(options.processes) as pool:
-        try:
-            runs = {pool.submit(_play, options.work, *job, free): job for job in jobs}
-            for number, run in enumerate(as_completed(runs), 1):
-                setting, seed = runs[run]
-                told = run.exception()
-                if not told:
-                    add(options.results, COLUMNS, run.result())
-                    shutil.rmtree(_folder(options.work, setting.name, seed))
-                print(
-                    f"{number}/{len(jobs)} {setting.name} seed {seed} {told or ''}".rstrip(),
-                    flush=True,
-                )
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return int(any(run.exception() for run in runs))
+def settings_of(study: str, rows: list[dict[str, str]]) -> list[Setting]:
+    """A study's settings, with those that its held-out samples have chosen by now."""
+    settings = list(ALL[study]())
+    return settings + list(confirmed(settings, rows))
+
+
+def _left(
+    runner: Runner, studies: Iterable[str], seeds: list[int], tried: set[tuple[str, int]]
+) -> list[tuple[Setting, int]]:
+    """Runs without a line that were not tried in this call."""
+    rows = lines(runner.results)
+    settings = known((one for s in studies for one in settings_of(s, rows)), runner.paths)
+    jobs = runner.missing(settings, seeds)
+    return [(one, seed) for one, seed in jobs if (one.name, seed) not in tried]
+
+
+def _list(runner: Runner, studies: Iterable[str], seeds: list[int]) -> None:
+    """A line for each run that is left, and sums by study."""
+    rows, total = lines(runner.results), 0.0
+    for study in studies:
+        jobs = runner.missing(settings_of(study, rows), seeds)
+        costs = [minutes(one, runner.stated["rounds"]) for one, _ in jobs]
+        for (one, seed), cost in zip(jobs, costs, strict=True):
+            print(f"{study:12} {one.name} seed {seed}: {cost:.1f} min")
+        groups = {one.group for one in ALL[study]() if one.group}
+        later = f", then the best of {len(groups)} group(s)" if groups else ""
+        print(f"{study:12} {len(jobs)} runs, {sum(costs):.0f} core-minutes{later}")
+        total += sum(costs)
+    print(f"in all {total:.0f} core-minutes")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(STUDIES))
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(ALL))
+    parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PLACE")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--work", type=Path, default=Path(".scratch/reproduction"))
+    parser.add_argument("--list", action="store_true", help="print what is left, with its cost")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
-    if unknown := set(options.studies) - set(STUDIES):
-        parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(STUDIES)} are.")
+    if unknown := set(options.studies) - set(ALL):
+        parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(ALL)} are.")
     return options
 
 
-def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[str, object]:
-    """One run, on a core that no other run has."""
-    folder = _folder(work, setting.name, seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    core = free.get()
-    try:
-        with (folder / "log.txt").open("w") as log:
-            ended = subprocess.run(
-                ["taskset", "--cpu-list", str(core), "nice", *_command(setting, seed, folder)],
-                check=False, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-    finally:
-        free.put(core)
-    if ended.returncode:
-        last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
-        raise RuntimeError(f"failed: {''.join(last)}")
-    return _row(setting, seed, json.loads((folder / "metrics.json").read_text()))
-
-
-def _folder(work: Path, name: str, seed: int) -> Path:
-    return work / name / f"seed-{seed}"
-
-
-def _command(setting: Setting, seed: int, folder: Path) -> list[str]:
-    stated = _stated()
-    settings = folder / "settings.yaml"
-    with settings.open("w") as file:
-        YAML(typ="safe", pure=True).dump(
-            {"own": stated["train"][setting.method] | dict(setting.own)}, file
-        )
-    values = stated["rounds"] | PROTOCOL | dict(setting.rounds)
-    return [
-        sys.executable, "-m", "stages.train", *(_flag(*item) for item in values.items()),
-        f"--method={setting.method}", f"--seed={seed}", f"--settings={settings}:own",
-        "--images=data/images.h5", "--index=data/index.h5", "--clients-file=data/clients.h5",
-        f"--report={folder}", f"--out={folder / 'models.safetensors'}",
-        f"--scratch={folder / 'scratch'}",
-    ]  # fmt: skip
-
-
-def _stated() -> dict[str, Any]:
-    return YAML(typ="safe", pure=True).load(Path("params.yaml"))
-
-
-def _flag(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return f"--{'' if value else 'no-'}{name}"
-    return f"--{name}={value}"
-
-
-def _row(setting: Setting, seed: int, told: dict[str, Any]) -> dict[str, object]:
-    """What one run leaves in the file; accuracies as shares, after the last round."""
-    changed = {"own": dict(setting.own), "rounds": dict(setting.rounds)}
-    tests = told[setting.method]
-    return {
-        "setting": setting.name, "method": setting.method, "seed": seed,
-        "changed": json.dumps(changed, sort_keys=True), "local": tests["local-test"]["mean"],
-        **{name: tests["new-test"][name] for name in ENSEMBLES},
-        "validation": tests["validation"]["mean"] if tests["validation"] else "",
-        "upload-bytes": tests["upload-bytes"],
-    }  # fmt: skip
+def _named(text: str) -> tuple[str, Path]:
+    name, _, path = text.partition("=")
+    return name, Path(path)
 
 
 def _print(results: list[dict[str, str]], settings: list[Setting]) -> None:

@@ -4,7 +4,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from experiments.cd2.data import Data
+
 CD2 = "cd2-pfed"
+CIFAR10 = Data(
+    "cifar10", {"dataset": "cifar10"}, {"scheme": "pathological", "classes-per-client": 2}
+)
 SWITCHES = {"LI": "increase", "TA": "average", "CD": "distill"}
 TRIED: list[tuple[str, str, dict[str, object]]] = [  # of CD2-pFed, with their schedules
     ("0.01", "cross-output", {"cross": "output"}),  # what the paper leaves open
@@ -41,8 +46,13 @@ class Setting:
         method: one of those of `train`.
         own: its own settings that differ.
         rounds: settings of `rounds` that differ.
-        clients: K that it is meant for.
-        partition: seed of the partition that it is meant for.
+        clients: K.
+        partition: seed of the partition.
+        reading: of :mod:`experiments.cd2.readings`; empty for the package's.
+        begin: the run whose models it begins from, with the same seed.
+        data: what it is trained on.
+        seeds: of the training that it is meant for; empty for all.
+        group: of settings compared on held-out samples, the best of which is then confirmed.
     """
 
     name: str
@@ -51,6 +61,11 @@ class Setting:
     rounds: Mapping[str, object] = field(default_factory=dict)
     clients: int = 10
     partition: int = 0
+    reading: str = ""
+    begin: "Setting | None" = None
+    data: Data = CIFAR10
+    seeds: tuple[int, ...] = ()
+    group: str = ""
 
 
 def _methods() -> Iterator[Setting]:

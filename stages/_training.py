@@ -11,6 +11,7 @@ from stages._run import LARGEST_SEED
 if TYPE_CHECKING:
     from pfl.data.samples.clients import Clients
     from pfl.training.problem import LocalProblem
+    from pfl.training.run import Watch
 
 
 def _setting(key: str, meaning: str) -> Any:
@@ -55,11 +56,12 @@ ModelsFile = Annotated[Path, Option(help="Output: the final state of the server 
 
 def train_and_report(
     problem: "LocalProblem", owners: "Clients", facts: dict[str, Any], inputs: tuple[Path, ...],
-    report: Path, out: Path, scratch: Path, stage: str,
+    report: Path, out: Path, scratch: Path, stage: str, watch: "Watch | None" = None,
 ) -> None:  # fmt: skip
     """Play all rounds in scratch, then write the tables to ``report`` and the state to ``out``.
 
     ``facts`` are what the state's file tells; with the content of ``inputs`` they name the work.
+    ``watch`` is told of each round, see :func:`pfl.training.run.train_and_test`.
     """
     from pfl.artifacts.files import write_text
     from pfl.artifacts.json import json_text
@@ -71,13 +73,13 @@ def train_and_report(
     from pfl.runtime.scratch import work_key
     from pfl.training.checkpoint import save_federation
     from pfl.training.report import rounds_csv, run_csv, run_metrics
-    from pfl.training.run import train_and_test
+    from pfl.training.run import train_and_test, unwatched
 
     key = work_key({**facts, "device": problem.device.type}, ("numpy", "torch"), inputs)
     name = f"{stage}-{problem.algorithm.name}-{problem.training.seed}"
     processes = cores() if problem.device.type == "cpu" else 1
     with locked_scratch(scratch, name, key) as folder:
-        result = train_and_test(problem, folder, processes)
+        result = train_and_test(problem, folder, processes, watch or unwatched)
         method = f"{HEAD_PREFIX}{facts['head']}" if "head" in facts else facts["method"]
         numbers = run_metrics(method, problem, result, facts["settings"])
         write_text(report / "rounds.csv", rounds_csv(result.history))

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
 Method = Annotated[str, typer.Option(help="Name of the method.")]
-Network = Annotated[str, typer.Option(help="lenet5, resnet18, resnet34, resnet20 or resnet32.")]
+Network = Annotated[
+    str,
+    typer.Option(help="lenet5, resnet18, resnet34, resnet20, resnet20a, resnet32, resnet32a."),
+]
 ImageSize = Annotated[str, typer.Option(help="Side of the images, pixels, or auto: as they are.")]
 BeginFrom = Annotated[
     Path, typer.Option(help="File of a run to begin from, or a folder with one, or with none.")
@@ -60,7 +63,7 @@ def train(
 
     checkpoint = checkpoint_at(begin_from)
     values, kept = read_section(settings), holdout(training)
-    owners, data = _load(images, index, clients_file, size, kept, augment)
+    owners, data = load_data(images, index, clients_file, size, kept, augment)
     _, side, _, channels = data.tests.pooled.stored.shape
     problem = local_problem(
         training,
@@ -76,7 +79,7 @@ def train(
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "train")
 
 
-def _load(
+def load_data(
     images: Path, index: Path, clients_file: Path, size: int | None, holdout: "Holdout",
     augment: bool,
 ) -> "tuple[Clients, FederatedData]":  # fmt: skip

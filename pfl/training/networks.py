@@ -3,9 +3,11 @@
 - ``lenet5``: LeCun et al., "Gradient-based learning applied to document recognition" (1998), with
   rectifiers and maximum pooling as federated learning's benchmarks have it.
 - ``resnet18``, ``resnet34``: He et al., arXiv 1512.03385, table 1.
-- ``resnet20``, ``resnet32``: the same paper, section 4.2, for images of 32 × 32 pixels. Its
-  shortcuts that widen are projections (option B), as in the larger networks: option A puts the
-  channels of its input in other places, where no channel can be followed through the addition.
+- ``resnet20``, ``resnet32``: the same paper, section 4.2, for images of 32 × 32 pixels, with
+  projections as shortcuts that widen (option B), as in the larger networks.
+- ``resnet20a``, ``resnet32a``: the same with shortcuts that have no parameters (option A), as that
+  section has them. The channels of zeros stand between those of the input instead of after them:
+  another order of the same channels, in which a division of the input is one of the output.
 
 Each network maps images (batch, channels, size, size) to class scores (batch, classes). Its weights
 come from the generator alone, so equal arguments give equal networks.
@@ -49,6 +51,19 @@ class Normalization(nn.BatchNorm2d):
                 x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
         return super().forward(x)
+
+
+class Widening(nn.Module):
+    """A shortcut without parameters, x ↦ (x_0, 0, x_1, 0, …), at every ``stride``-th position."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Twice the channels of x (batch, channels, height, width)."""
+        seen = x[:, :, :: self.stride, :: self.stride]
+        return torch.stack((seen, torch.zeros_like(seen)), 2).flatten(1, 2)
 
 
 class Residual(nn.Module):
@@ -152,14 +167,16 @@ def _lenet5(shape: ImageShape) -> nn.Module:
     )
 
 
-def _resnet(shape: ImageShape, blocks: Sequence[int], widths: Sequence[int]) -> nn.Module:
-    """Stages of basic blocks; each stage but the first halves the image."""
+def _resnet(
+    shape: ImageShape, blocks: Sequence[int], widths: Sequence[int], project: bool = True
+) -> nn.Module:
+    """Stages of basic blocks; each stage but the first halves the image and doubles the width."""
     stages, inputs = OrderedDict[str, nn.Module](), widths[0]
     for number, (count, width) in enumerate(zip(blocks, widths, strict=True), start=1):
         rows: list[nn.Module] = []
         for block in range(count):
             stride = 2 if block == 0 and number > 1 else 1
-            rows.append(_block(inputs, width, stride))
+            rows.append(_block(inputs, width, stride, project))
             inputs = width
         stages[f"stage{number}"] = nn.Sequential(*rows)
     return _named(
@@ -179,10 +196,12 @@ def _stem(shape: ImageShape, width: int) -> nn.Module:
     return _named(conv=conv, norm=Normalization(width), relu=nn.ReLU(), **pool)
 
 
-def _block(inputs: int, width: int, stride: int) -> nn.Module:
-    """Basic block: two 3 × 3 convolutions beside the identity, or a projection where it widens."""
+def _block(inputs: int, width: int, stride: int, project: bool) -> nn.Module:
+    """Basic block: two 3 × 3 convolutions beside the identity, or what widens it."""
     shortcut: nn.Module = nn.Identity()
-    if stride != 1 or inputs != width:
+    if inputs != width and not project:
+        shortcut = Widening(stride)
+    elif inputs != width:
         shortcut = _named(conv=_convolution(inputs, width, 1, stride), norm=Normalization(width))
     body = _named(
         conv1=_convolution(inputs, width, 3, stride),
@@ -209,4 +228,6 @@ NETWORKS: dict[str, Callable[[ImageShape], nn.Module]] = {
     "resnet34": lambda shape: _resnet(shape, (3, 4, 6, 3), (64, 128, 256, 512)),
     "resnet20": lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64)),
     "resnet32": lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64)),
+    "resnet20a": lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64), project=False),
+    "resnet32a": lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64), project=False),
 }

@@ -10,6 +10,7 @@ from torch.fx import Node
 from torch.nn import functional as F
 
 from pfl.errors import InputError
+from pfl.training.networks import Widening
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Normalization = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
@@ -21,6 +22,7 @@ CHANNELWISE_MODULES = (
     *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
     *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
     *(nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d),
+    Widening,  # each channel becomes two, that stay beside each other
 )
 CHANNELWISE_FUNCTIONS = (
     *(F.relu, torch.relu, F.relu6, F.leaky_relu, F.elu, F.gelu, F.silu, F.hardswish),
@@ -44,7 +46,10 @@ Axis = int | None  # hidden channels, or None: common to both parts
 
 
 class Channels:
-    """Channels that are divided alike; tied ones are one from then on, common if either was."""
+    """Channels that are divided alike; tied ones are one from then on, common if either was.
+
+    Of two numbers of channels the smaller is kept: the others are groups of as many as widened.
+    """
 
     def __init__(self, count: Axis) -> None:
         self._count = count
@@ -63,7 +68,8 @@ class Channels:
         mine, its = self._root(), other._root()
         if mine is not its:
             its._parent = mine
-            mine._count = None if its._count is None else mine._count
+            both = mine._count, its._count
+            mine._count = None if None in both else min(filter(None, both))
 
 
 @dataclass
