@@ -1,7 +1,7 @@
 """The runs behind docs/results.md: every method on every data set, through the pipeline itself.
 
     python -m experiments.results RESULTS.csv [SETTING...] [--partitions 0 1 2]
-        [--tuned TUNED.json] [--path cifar10=FOLDER ...]
+        [--tuned TUNED.json] [--methods cd2-pfed fedavg local] [--path cifar10=FOLDER ...]
     python -m experiments.results RESULTS.csv --table
 
 With --tuned, heads have the settings that `experiments.tune_heads --out` found for the column.
@@ -92,7 +92,7 @@ def main() -> None:
     tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
     for name, partition in product(options.settings or SETTINGS, options.partitions):
         if (name, str(partition)) not in done:
-            values = _values(SETTINGS[name], partition, dict(options.path))
+            values = _values(SETTINGS[name], partition, dict(options.path), options.methods)
             _play(name, values | {"heads": tuned.get(name, {})}, options.results)
 
 
@@ -102,6 +102,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
+    parser.add_argument("--methods", nargs="+", default=METHODS, help="networks, one or more")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
@@ -116,7 +117,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _values(
-    setting: Setting, partition: int, paths: Mapping[str, str]
+    setting: Setting, partition: int, paths: Mapping[str, str], methods: list[str]
 ) -> dict[str, Mapping[str, object]]:
     """What differs from params.yaml, by section."""
     path = paths.get(setting.source, "data/raw")
@@ -124,7 +125,7 @@ def _values(
     return {
         "prepare": prepare | ({"seed": partition} if setting.cut else {}),
         "partition": {**setting.partition, "seed": partition},
-        "compare": {"methods": METHODS, "heads": HEADS},
+        "compare": {"methods": methods, "heads": HEADS},
         "rounds": ROUNDS,
     }
 
