@@ -6,10 +6,10 @@
 
 With --tuned, heads have the settings that `experiments.tune_heads --out` found for the column.
 Run it in a clone of its own: for each setting and each seed of the partition it writes
-`params.yaml`, runs `dvc repro compare` and adds a line for each method to RESULTS.csv: means from
-`reports/comparison/comparison.csv`, and of how many of its test samples each client's model is
-right. What has lines there is not repeated. DVC's cache serves what runs have in common: the
-features of one data set are extracted once.
+`params.yaml`, runs the stages that test something, and adds a line for each method to RESULTS.csv:
+means as `compare` has them, and of how many of its test samples each client's model is right. What
+has lines there is not repeated. DVC's cache serves what runs have in common: the features of one
+data set are extracted once.
 """
 
 import argparse
@@ -26,6 +26,9 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from experiments.ledger import add, lines
+from pfl.artifacts.csv import DIGITS
+from pfl.evaluation.metrics import HEAD_PREFIX
+from pfl.report.comparison import gather, run_folders
 
 HEADS = [
     "fedavg", "fedprox", "local", "fedavg-ft", "ditto", "apfl", "pfedme", "local-mlp", "lg-fed",
@@ -102,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
-    parser.add_argument("--methods", nargs="+", default=METHODS, help="networks, one or more")
+    parser.add_argument("--methods", nargs="*", default=METHODS, help="networks; none: heads")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
@@ -130,15 +133,20 @@ def _values(
     }
 
 
-def _play(name: str, values: Mapping[str, Mapping[str, object]], results: Path) -> None:
-    """Write the parameters, run the pipeline, add its table to the results."""
+def _play(name: str, values: Mapping[str, Mapping[str, Any]], results: Path) -> None:
+    """Write the parameters, run the pipeline, add what it found to the results."""
     _set(Path("params.yaml"), values)
+    methods = values["compare"]["methods"]
     start = _seconds()
-    subprocess.run(["dvc", "repro", "compare"], check=True)
+    stages = ["evaluate", "heads", *(["train"] if methods else [])]
+    subprocess.run(["dvc", "repro", *stages], check=True)
     spent = _seconds() - start
+    folders = run_folders(REPORTS / "train", methods, [0])
+    folders |= run_folders(REPORTS / "heads", HEADS, [0], HEAD_PREFIX)
     run = {"setting": name, "partition": values["partition"]["seed"], "seconds": round(spent)}
-    for row in lines(REPORTS / "comparison" / "comparison.csv"):
-        add(results, COLUMNS, run | row | _clients(row["method"]))
+    for of in gather(folders, REPORTS / "fedhip"):
+        means = {key: round(entry.mean, DIGITS) for key, entry in of.entries.items()}
+        add(results, COLUMNS, run | means | {"method": of.method} | _clients(of.method))
     print(f"{time.strftime('%H:%M')} {run}", flush=True)
 
 
