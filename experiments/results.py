@@ -26,6 +26,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from experiments.ledger import add, lines
+from experiments.results_table import tables
 from pfl.artifacts.csv import DIGITS
 from pfl.evaluation.metrics import HEAD_PREFIX
 from pfl.report.comparison import gather, run_folders
@@ -89,7 +90,7 @@ def main() -> None:
     options = _options()
     rows = lines(options.results)
     if options.table:
-        _print(rows)
+        print(tables(rows, list(SETTINGS), (GLOBAL,)))
         return
     done = {(row["setting"], row["partition"]) for row in rows}
     tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
@@ -180,20 +181,6 @@ def _set(path: Path, values: Mapping[str, Mapping[str, object]]) -> None:
 def _seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _print(rows: list[dict[str, str]]) -> None:
-    """Markdown: for each measure a table with a line a method and a column a setting, per cent."""
-    settings = [name for name in SETTINGS if any(row["setting"] == name for row in rows)]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    found = {(row["setting"], row["method"]): row for row in rows}
-    for measure in (LOCAL, WORST, GLOBAL):
-        print(f"\n{measure}\n\n| method | {' | '.join(settings)} |")
-        print(f"|---|{'---:|' * len(settings)}")
-        for method in methods:
-            values = [found.get((setting, method), {}).get(measure) for setting in settings]
-            cells = (f"{100 * float(value):.1f}" if value else "" for value in values)
-            print(f"| `{method}` | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
