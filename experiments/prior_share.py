@@ -18,15 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from threadpoolctl import threadpool_limits
 
-from experiments.data import summed, tuned
+from experiments.data import IID, deal, summed, tuned
 from experiments.ledger import add, lines
 from experiments.selection import tested
 from pfl.artifacts.figure import COLORS, draw
 from pfl.data.client_features.by_client import ClientSamples, by_client
 from pfl.data.features.features import open_features
 from pfl.data.features.fixed_point import dequantize
-from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
-from pfl.data.samples.index import read_index
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.moments import Moments
 from pfl.fedhip.selection.candidates import PersonalizeSettings
@@ -36,11 +34,9 @@ from pfl.runtime.parallel import in_order
 from pfl.runtime.process import keep_memory
 
 CONCENTRATIONS = (0.05, 0.1, 0.3, 1.0, 3.0, 10.0)
-IID = "iid"
 GLOBAL = "global"
 HEADS = (GLOBAL, *KEPT)
 COLUMNS = ("data", "clients", "concentration", "seed", *HEADS)
-FEWEST = 10  # training samples that every client has at least
 DRAWN = {
     "global": "G",
     "global-prior": "G with prior",
@@ -51,11 +47,7 @@ DRAWN = {
 
 def measure(folder: Path, clients: int, concentration: str, seed: int) -> dict[str, float]:
     """Mean accuracy over clients, by the kind of head."""
-    index = read_index(folder / "index.h5")
-    scheme = Scheme(IID) if concentration == IID else Scheme("dirichlet")
-    alpha = 1.0 if concentration == IID else float(concentration)
-    settings = PartitionSettings(scheme, clients, alpha, 2, FEWEST, "")
-    dealt = partition_samples(index, settings, np.random.default_rng(seed))
+    index, dealt = deal(folder, clients, concentration, seed)
     with open_features(folder / "features.h5") as features:
         zero = Moments.zero(features.m, len(index.classes), features.step)
         server = tuned(summed(by_client(features, index, dealt.train), zero))

@@ -1,15 +1,15 @@
 """The runs behind docs/results.md: every method on every data set, through the pipeline itself.
 
     python -m experiments.results RESULTS.csv [SETTING...] [--partitions 0 1 2]
-        [--tuned TUNED.json] [--path cifar10=FOLDER ...]
+        [--tuned TUNED.json] [--methods cd2-pfed fedavg local] [--path cifar10=FOLDER ...]
     python -m experiments.results RESULTS.csv --table
 
 With --tuned, heads have the settings that `experiments.tune_heads --out` found for the column.
 Run it in a clone of its own: for each setting and each seed of the partition it writes
-`params.yaml`, runs `dvc repro compare` and adds a line for each method to RESULTS.csv: means from
-`reports/comparison/comparison.csv`, and of how many of its test samples each client's model is
-right. What has lines there is not repeated. DVC's cache serves what runs have in common: the
-features of one data set are extracted once.
+`params.yaml`, runs the stages that test something, and adds a line for each method to RESULTS.csv:
+means as `compare` has them, and of how many of its test samples each client's model is right. What
+has lines there is not repeated. DVC's cache serves what runs have in common: the features of one
+data set are extracted once.
 """
 
 import argparse
@@ -26,6 +26,10 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from experiments.ledger import add, lines
+from experiments.results_table import tables
+from pfl.artifacts.csv import DIGITS
+from pfl.evaluation.metrics import HEAD_PREFIX
+from pfl.report.comparison import gather, run_folders
 
 HEADS = [
     "fedavg", "fedprox", "local", "fedavg-ft", "ditto", "apfl", "pfedme", "local-mlp", "lg-fed",
@@ -86,13 +90,13 @@ def main() -> None:
     options = _options()
     rows = lines(options.results)
     if options.table:
-        _print(rows)
+        print(tables(rows, list(SETTINGS), (GLOBAL,)))
         return
     done = {(row["setting"], row["partition"]) for row in rows}
     tuned = json.loads(options.tuned.read_text()) if options.tuned else {}
     for name, partition in product(options.settings or SETTINGS, options.partitions):
         if (name, str(partition)) not in done:
-            values = _values(SETTINGS[name], partition, dict(options.path))
+            values = _values(SETTINGS[name], partition, dict(options.path), options.methods)
             _play(name, values | {"heads": tuned.get(name, {})}, options.results)
 
 
@@ -102,6 +106,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
+    parser.add_argument("--methods", nargs="*", default=METHODS, help="networks; none: heads")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
     options = parser.parse_intermixed_args()
@@ -116,7 +121,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _values(
-    setting: Setting, partition: int, paths: Mapping[str, str]
+    setting: Setting, partition: int, paths: Mapping[str, str], methods: list[str]
 ) -> dict[str, Mapping[str, object]]:
     """What differs from params.yaml, by section."""
     path = paths.get(setting.source, "data/raw")
@@ -124,20 +129,25 @@ def _values(
     return {
         "prepare": prepare | ({"seed": partition} if setting.cut else {}),
         "partition": {**setting.partition, "seed": partition},
-        "compare": {"methods": METHODS, "heads": HEADS},
+        "compare": {"methods": methods, "heads": HEADS},
         "rounds": ROUNDS,
     }
 
 
-def _play(name: str, values: Mapping[str, Mapping[str, object]], results: Path) -> None:
-    """Write the parameters, run the pipeline, add its table to the results."""
+def _play(name: str, values: Mapping[str, Mapping[str, Any]], results: Path) -> None:
+    """Write the parameters, run the pipeline, add what it found to the results."""
     _set(Path("params.yaml"), values)
+    methods = values["compare"]["methods"]
     start = _seconds()
-    subprocess.run(["dvc", "repro", "compare"], check=True)
+    stages = ["evaluate", "heads", *(["train"] if methods else [])]
+    subprocess.run(["dvc", "repro", *stages], check=True)
     spent = _seconds() - start
+    folders = run_folders(REPORTS / "train", methods, [0])
+    folders |= run_folders(REPORTS / "heads", HEADS, [0], HEAD_PREFIX)
     run = {"setting": name, "partition": values["partition"]["seed"], "seconds": round(spent)}
-    for row in lines(REPORTS / "comparison" / "comparison.csv"):
-        add(results, COLUMNS, run | row | _clients(row["method"]))
+    for of in gather(folders, REPORTS / "fedhip"):
+        means = {key: round(entry.mean, DIGITS) for key, entry in of.entries.items()}
+        add(results, COLUMNS, run | means | {"method": of.method} | _clients(of.method))
     print(f"{time.strftime('%H:%M')} {run}", flush=True)
 
 
@@ -171,20 +181,6 @@ def _set(path: Path, values: Mapping[str, Mapping[str, object]]) -> None:
 def _seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _print(rows: list[dict[str, str]]) -> None:
-    """Markdown: for each measure a table with a line a method and a column a setting, per cent."""
-    settings = [name for name in SETTINGS if any(row["setting"] == name for row in rows)]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    found = {(row["setting"], row["method"]): row for row in rows}
-    for measure in (LOCAL, WORST, GLOBAL):
-        print(f"\n{measure}\n\n| method | {' | '.join(settings)} |")
-        print(f"|---|{'---:|' * len(settings)}")
-        for method in methods:
-            values = [found.get((setting, method), {}).get(measure) for setting in settings]
-            cells = (f"{100 * float(value):.1f}" if value else "" for value in values)
-            print(f"| `{method}` | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
