@@ -115,13 +115,12 @@ def comparison_json(table: Sequence[Compared]) -> str:
 
 
 def _json(row: Compared) -> dict[str, object]:
-    told: dict[str, dict[str, object] | int | None] = {"seeds": row.seeds}
+    told: dict[str, object] = {"seeds": row.seeds}
     for key, entry in row.entries.items():
         of = {"mean": entry.mean, "std": entry.std}
         of |= dict(zip(ENDS, ends(row.line).get(key, ()), strict=False))
-        told[key] = {name: _known(value) for name, value in of.items()}
-        if key == LOCAL_TEST:
-            told[key] |= {BOLD: row.line.bold}
+        bold = {BOLD: row.line.bold} if key == LOCAL_TEST else {}
+        told[key] = {name: _known(value) for name, value in of.items()} | bold
     difference = {name: _known(value) for name, value in numbers(row.line).items()}
     return told | {DIFFERENCE: None if row.line.against is None else difference}
 

@@ -30,8 +30,10 @@ def methods_section(folder: Path, compared: Mapping[str, Any]) -> Section:
         "than once.",
     )
     notes = Notes([f"{measure.heading}: {measure.note}" for measure in measures_of(compared)])
-    parts = [comparison_table(path, compared), notes, figure]
-    parts += [*difference_table(path, compared), *_ranks(folder / "ranks.svg")]
+    parts = (
+        comparison_table(path, compared), notes, figure,
+        *difference_table(path, compared), *_ranks(folder / "ranks.svg"),
+    )  # fmt: skip
     return Section("methods", "All methods side by side", [], parts)
 
 
