@@ -1,4 +1,4 @@
-"""compare: every method side by side, means and standard deviations over seeds."""
+"""compare: every method side by side, and whether their differences are luck."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,11 @@ from pfl.report.comparison import (
     summary_json,
 )
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+from pfl.report.local_test import read_outcomes
 from pfl.report.reliability import gather_bins
+from pfl.report.statistics.figure import draw_ranks
+from pfl.report.statistics.ranks import ranks
+from pfl.report.statistics.summary import summarize
 from stages._artifacts import FedhipFolder, HeadRunsFolder, RunsFolder
 from stages._run import LARGEST_SEED, run
 
@@ -36,6 +40,13 @@ def compare(
     seeds: Annotated[
         list[int], typer.Option(min=0, max=LARGEST_SEED, help="A seed; may be given again.")
     ],
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="The method that others are compared with, client by client, as "
+            "comparison.csv names it."
+        ),
+    ],
     runs: RunsFolder, head_runs: HeadRunsFolder, fedhip: FedhipFolder,
     report: Annotated[
         Path,
@@ -46,10 +57,14 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare the methods' last rounds, and FedHiP's heads."""
     folders = run_folders(runs, methods, seeds) | run_folders(head_runs, heads, seeds, HEAD_PREFIX)
-    table = gather(folders, fedhip)
+    outcomes = read_outcomes(folders, fedhip)
+    table = gather(folders, fedhip, summarize(outcomes, baseline))
     write_text(report / "comparison.csv", comparison_csv(table))
     write_text(report / "comparison.json", comparison_json(table))
     draw_comparison(report / "comparison.png", table)
+    ranked = ranks(outcomes)
+    if ranked is not None:
+        draw_ranks(report / "ranks.png", ranked)
     write_text(report / "summary.json", summary_json(table))
     accuracy, upload = (
         {

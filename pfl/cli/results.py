@@ -20,6 +20,7 @@ from pfl.evaluation.metrics import (
     WORST_NLL,
 )
 from pfl.report.comparison_table import mean_and_deviation, measures_of
+from pfl.report.differences import baseline_of, difference_rows
 from pfl.report.measures import BY_KEY, OVER_CLIENTS, PROBABILITIES, SHOWN, SYMBOLS, Measure
 
 OF_HEADS = (
@@ -121,3 +122,17 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
         )
 
     return _with_room(made, measures_of(comparison))
+
+
+def difference_tables(path: Path, comparison: Mapping[str, Any]) -> list[Table]:
+    """Each method against the baseline; nothing where the comparison has no differences.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    baseline = baseline_of(path, comparison)
+    if baseline is None:
+        return []
+    headings, rows = difference_rows(path, comparison, worst=False)
+    named = [[method, *row] for method, row in zip(comparison, rows, strict=True)]
+    return [table(f"Against {baseline}, 95 % intervals", ["method", *headings], named)]

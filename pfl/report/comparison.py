@@ -1,17 +1,20 @@
-"""All methods side by side: means and standard deviations over seeds."""
+"""All methods side by side: means, deviations over seeds, and whether differences are luck."""
 
 import csv
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from pfl.artifacts.csv import DIGITS, csv_text
 from pfl.artifacts.json import json_text, load_report, other_form
 from pfl.errors import InputError
 from pfl.evaluation.metrics import EXTERNAL_TEST, FEDHIP_PREFIX, HEADS, LOCAL_TEST
+from pfl.report.differences import BOLD, COLUMNS, DIFFERENCE, ENDS, ends, numbers
 from pfl.report.measures import MEASURES
+from pfl.report.statistics.summary import Line
 
 
 @dataclass(frozen=True)
@@ -30,28 +33,33 @@ class Compared:
     """One method; heads by gradients are ``heads:<name>``, FedHiP's ``fedhip:local`` and so on.
 
     ``entries`` are by the keys of :data:`pfl.report.measures.MEASURES`, those that some method has.
+    ``line`` is what the local test of its clients says.
     """
 
     method: str
     seeds: int
     entries: Mapping[str, Entry]
+    line: Line
 
 
-def gather(runs: Mapping[str, Sequence[Path]], fedhip: Path) -> list[Compared]:
+def gather(
+    runs: Mapping[str, Sequence[Path]], fedhip: Path, lines: Mapping[str, Line]
+) -> list[Compared]:
     """What each method's runs, a folder a seed, and FedHiP's heads have in ``metrics.json``.
 
-    What no method has measured (an external test, a validation) is left out.
+    What no method has measured (an external test, a validation) is left out. ``lines`` are by
+    method, see :func:`pfl.report.statistics.summary.summarize`.
 
     Raises:
         InputError: a file is missing or of another form.
     """
     folders = {**runs, **{f"{FEDHIP_PREFIX}{head}": [fedhip] for head in HEADS}}
-    rows = [_compared(method, of_seeds) for method, of_seeds in folders.items()]
+    rows = [_compared(method, of_seeds, lines[method]) for method, of_seeds in folders.items()]
     known = [m.key for m in MEASURES if any(not math.isnan(r.entries[m.key].mean) for r in rows)]
     return [replace(row, entries={name: row.entries[name] for name in known}) for row in rows]
 
 
-def _compared(method: str, folders: Sequence[Path]) -> Compared:
+def _compared(method: str, folders: Sequence[Path], line: Line) -> Compared:
     paths = [folder / "metrics.json" for folder in folders]
     reports = [(path, load_report(path)) for path in paths]
     entries = {}
@@ -62,7 +70,7 @@ def _compared(method: str, folders: Sequence[Path]) -> Compared:
             mean=statistics.fmean(known) if known else math.nan,
             std=statistics.stdev(known) if len(known) > 1 else math.nan,
         )
-    return Compared(method, len(folders), entries)
+    return Compared(method, len(folders), entries, line)
 
 
 def run_folders(
@@ -76,27 +84,45 @@ def run_folders(
 
 
 def comparison_csv(table: Sequence[Compared]) -> str:
-    """A line a method; a column for the mean and one for the deviation of each measure."""
+    """A line a method; a column for the mean and one for the deviation of each measure.
+
+    After them what the local test says: ends of intervals, whether the method is in bold, and the
+    difference to the baseline.
+    """
     columns = [name for measure in table[0].entries for name in (measure, f"{measure}:std")]
+    bounds = [f"{test}:{end}" for test in ends(table[0].line) for end in ENDS]
     rows = (
-        [row.method, row.seeds, *(x for e in row.entries.values() for x in (e.mean, e.std))]
+        [
+            row.method,
+            row.seeds,
+            *(x for e in row.entries.values() for x in (e.mean, e.std)),
+            *chain.from_iterable(ends(row.line).values()),
+            int(row.line.bold),
+            *numbers(row.line).values(),
+        ]
         for row in table
     )
-    return csv_text(["method", "seeds", *columns], rows)
+    return csv_text(["method", "seeds", *columns, *bounds, BOLD, *COLUMNS], rows)
 
 
 def comparison_json(table: Sequence[Compared]) -> str:
-    """The same, by method and measure; what is unknown is null."""
-    return json_text(
-        {
-            row.method: {"seeds": row.seeds}
-            | {
-                key: {"mean": _known(e.mean), "std": _known(e.std)}
-                for key, e in row.entries.items()
-            }
-            for row in table
-        }
-    )
+    """The same, by method and measure; what is unknown is null.
+
+    Intervals and ``bold`` stand beside the mean that they are of, and ``difference`` has the
+    method's difference to the baseline; the baseline itself has null.
+    """
+    return json_text({row.method: _json(row) for row in table})
+
+
+def _json(row: Compared) -> dict[str, object]:
+    told: dict[str, object] = {"seeds": row.seeds}
+    for key, entry in row.entries.items():
+        of = {"mean": entry.mean, "std": entry.std}
+        of |= dict(zip(ENDS, ends(row.line).get(key, ()), strict=False))
+        bold = {BOLD: row.line.bold} if key == LOCAL_TEST else {}
+        told[key] = {name: _known(value) for name, value in of.items()} | bold
+    difference = {name: _known(value) for name, value in numbers(row.line).items()}
+    return told | {DIFFERENCE: None if row.line.against is None else difference}
 
 
 def summary_json(table: Sequence[Compared]) -> str:
@@ -111,7 +137,7 @@ def summary_json(table: Sequence[Compared]) -> str:
     )
 
 
-def _known(value: float) -> float | None:
+def _known(value: int | float) -> int | float | None:
     return None if math.isnan(value) else round(value, DIGITS)
 
 

@@ -6,16 +6,19 @@ from typing import Any
 
 from pfl.artifacts.json import number_at
 from pfl.evaluation.metrics import FEDHIP_PREFIX, UPLOAD_BYTES
+from pfl.report.differences import BOLD, NOTE, baseline_of, difference_rows
 from pfl.report.measures import SHOWN, SYMBOLS, Measure
-from pfl.report.table import Cell, Table
+from pfl.report.page import Notes
+from pfl.report.table import Cell, Table, plain
 
 UNMARKED = {UPLOAD_BYTES}  # nothing sent is no merit of a method that shares nothing
 
 
 def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
-    """All methods side by side, as ``path`` has them; the best mean of each test is marked.
+    """All methods side by side, as ``path`` has them; the best of each test is marked.
 
-    Equal to the digits shown is equally good.
+    In the local test these are all that the comparison cannot tell apart from the best; in other
+    tests, of which no intervals are known, the best mean, and what is equal to the digits shown.
 
     Raises:
         InputError: a number is missing or of another form.
@@ -25,10 +28,28 @@ def comparison_table(path: Path, comparison: Mapping[str, Any]) -> Table:
     seeds = [Cell(f"{number_at(path, comparison, (row, 'seeds')) or 0:.0f}") for row in comparison]
     heads = [Cell(label(row)) for row in comparison]
     return Table(
-        "Accuracy in % after the last round, mean ± standard deviation over seeds. Best in bold.",
+        "Accuracy in % after the last round, mean ± standard deviation over seeds. In bold: in the "
+        "local test the best and all that clients do not tell apart from it; else the best mean.",
         ["method", "seeds", *(measure.heading for measure in shown)],
         list(zip(heads, seeds, *columns, strict=True)),
     )
+
+
+def difference_table(path: Path, comparison: Mapping[str, Any]) -> list[Table | Notes]:
+    """Each method against the baseline, client by client, and what the columns are.
+
+    Nothing where the comparison has no differences.
+
+    Raises:
+        InputError: a number is missing or of another form.
+    """
+    baseline = baseline_of(path, comparison)
+    if baseline is None:
+        return []
+    headings, rows = difference_rows(path, comparison, worst=True)
+    named = [[label(name), *row] for name, row in zip(comparison, rows, strict=True)]
+    title = f"Is it a difference? Every method against {label(baseline)}, client by client."
+    return [plain(title, ["method", *headings], named), Notes([NOTE])]
 
 
 def measures_of(comparison: Mapping[str, Any]) -> list[Measure]:
@@ -65,4 +86,13 @@ def _column(path: Path, comparison: Mapping[str, Any], measure: Measure) -> Sequ
     values = [mean_and_deviation(path, comparison, method, measure) for method in comparison]
     known = [mean for mean, _ in values if mean is not None and measure.key not in UNMARKED]
     best = measure.unit(measure.best(known)) if known else None
-    return [Cell(text, mean is not None and measure.unit(mean) == best) for mean, text in values]
+    marked = [_marked(comparison, method, measure) for method in comparison]
+    if None in marked:
+        marked = [mean is not None and measure.unit(mean) == best for mean, _ in values]
+    return [Cell(text, bool(bold)) for (_, text), bold in zip(values, marked, strict=True)]
+
+
+def _marked(comparison: Mapping[str, Any], method: str, measure: Measure) -> bool | None:
+    """Whether the comparison has the method in bold; None where it does not say."""
+    bold = comparison[method][measure.key].get(BOLD)
+    return bold if isinstance(bold, bool) else None

@@ -17,12 +17,13 @@ from pfl.evaluation.metrics import (
     PERSONALIZED,
 )
 from pfl.report.clients import against, clients_table, read_clients_csv, total
-from pfl.report.comparison_table import comparison_table, label, mean_and_deviation, measures_of
+from pfl.report.comparison_table import label, mean_and_deviation
 from pfl.report.figure import load_figure
 from pfl.report.leakage import leakage_section
 from pfl.report.measures import BY_KEY, UNKNOWN
+from pfl.report.methods import methods_section
 from pfl.report.origin import Attributes, hashes_table, versions_table
-from pfl.report.page import Listing, Notes, Page, Section
+from pfl.report.page import Listing, Page, Section
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def page(sources: Sources, footer: str) -> Page:
     }
     sections = [
         _data(sources, rows),
-        _methods(sources, compared_file, compared),
+        methods_section(sources.comparison, compared),
         _prior(means),
         _clients(sources, rows, means),
         _rounds(sources, means),
@@ -126,22 +127,6 @@ def _data(sources: Sources, rows: Sequence[Mapping[str, str]]) -> Section:
         "client (columns) holds; the fuller the color, the more.",
     )
     return Section("data", "The data and who holds what", [text], [figure])
-
-
-def _methods(sources: Sources, path: Path, compared: Mapping[str, Any]) -> Section:
-    table = comparison_table(path, compared)
-    means = "; ".join(
-        f"{label(method)} {_percent(number_at(path, compared, (method, LOCAL_TEST, 'mean')))}"
-        for method in compared
-    )
-    figure = load_figure(
-        sources.comparison / "comparison.svg",
-        f"One point a method, one panel a test. Local test: {means}.",
-        "The same as points; bars are standard deviations over seeds where a method ran more "
-        "than once.",
-    )
-    notes = Notes([f"{measure.heading}: {measure.note}" for measure in measures_of(compared)])
-    return Section("methods", "All methods side by side", [], [table, notes, figure])
 
 
 def _prior(means: Mapping[str, float | None]) -> Section:

@@ -1,10 +1,12 @@
 """The laws of training as cached runs: a parameter reruns what depends on it, and nothing else."""
 
+import csv
 import json
 import shutil
 
 import pytest
 
+from pfl.artifacts.csv import csv_text
 from pfl.evaluation.metrics import HEADS, TESTS
 from tests.workspace import change, command, copy_project, ran
 
@@ -67,10 +69,16 @@ def test_the_comparison_has_all_methods(project):
     heads = dict.fromkeys(fedhip, head)
     (project / "reports" / "fedhip").mkdir()
     (project / "reports" / "fedhip" / "metrics.json").write_text(json.dumps(heads))
+    trained = project / "reports/train/fedper/seed-0"
+    with (trained / "per_client.csv").open() as file:
+        tested = [row["test"] for row in csv.DictReader(file)]
+    rows = [[n, *(["0.5"] * len(HEADS))] for n in tested]
+    header = ["test", *(f"local-test:{name}" for name in HEADS)]
+    (project / "reports" / "fedhip" / "per_client.csv").write_text(csv_text(header, rows))
     heads = project / "reports" / "heads" / "fedavg" / "seed-0"
     heads.mkdir(parents=True)
-    trained = project / "reports/train/fedper/seed-0"
-    shutil.copy(trained / "rounds.csv", heads)
+    for name in ("rounds.csv", "per_client.csv"):
+        shutil.copy(trained / name, heads)
     told = json.loads((trained / "metrics.json").read_text())
     renamed = {"heads:fedavg": told["fedper"], "run": told["run"]}
     (heads / "metrics.json").write_text(json.dumps(renamed))
@@ -83,4 +91,7 @@ def test_the_comparison_has_all_methods(project):
     ]
     for method in METHODS:
         told = json.loads((project / f"reports/train/{method}/seed-0/metrics.json").read_text())
-        assert table[method]["local-test"]["mean"] == told[method]["local-test"]["mean"]
+        local = table[method]["local-test"]
+        assert local["mean"] == told[method]["local-test"]["mean"]
+        assert local["low"] <= local["mean"] <= local["high"]
+    assert (project / "reports/comparison/ranks.png").exists()

@@ -22,7 +22,9 @@ from pfl.report.comparison import (
     summary_json,
 )
 from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+from pfl.report.local_test import read_outcomes
 from pfl.report.reliability import gather_bins
+from pfl.report.statistics.summary import summarize
 from tests.evaluation.reliability.test_sums import CLIENTS, drawn
 
 ENSEMBLE = ("mean-probability", "mean-log-probability", "vote", "weight-average")
@@ -42,6 +44,18 @@ def run_metrics(method, value, external=False, validation=None):
     return {method: tests, "run": {"clients": 3}}
 
 
+TESTED = (10, 20, 10, 0)
+
+
+def clients_of(accuracy):
+    """A per_client.csv: clients around an accuracy, one without test samples."""
+    lines = [",".join(["client", "test", *accuracy])]
+    for client, (tested, off) in enumerate(zip(TESTED, (-0.1, 0.0, 0.1, 0), strict=True)):
+        cells = [f"{value + off:.6f}" if tested else "" for value in accuracy.values()]
+        lines.append(",".join([str(client), str(tested), *cells]))
+    return "\n".join(lines) + "\n"
+
+
 @pytest.fixture
 def reports(tmp_path):
     """Two methods with three seeds, and FedHiP."""
@@ -53,6 +67,7 @@ def reports(tmp_path):
             found = run_metrics(method, value or 0.7, external=method == "fedavg", validation=value)
             (folder / "metrics.json").write_text(json.dumps(found))
             (folder / "rounds.csv").write_text(f"round,local-test\n1,\n2,{value or 0.7}\n")
+            (folder / "per_client.csv").write_text(clients_of({"local-test": value or 0.7}))
     (tmp_path / "fedhip").mkdir()
     local = {"mean": 0.9, "weighted": 0.9, "std": 0.1, "worst-decile": 0.8}
     together = {"mean-score": 0.8, "vote": 0.7, "weight-average": 0.6}
@@ -61,23 +76,86 @@ def reports(tmp_path):
     head |= {"external-test": None, "validation": None, "upload-bytes": 5000}
     heads = dict.fromkeys((f"fedhip:{name}" for name in HEADS), head)
     (tmp_path / "fedhip" / "metrics.json").write_text(json.dumps(heads))
+    found = {f"local-test:{name}": 0.9 for name in HEADS}
+    (tmp_path / "fedhip" / "per_client.csv").write_text(clients_of(found))
     return tmp_path
 
 
 def compared(reports, methods=("fedavg", "local")):
-    folders = run_folders(reports / "train", methods, (0, 1, 2))
-    return gather(folders, reports / "fedhip")
+    return gathered(run_folders(reports / "train", methods, (0, 1, 2)), reports / "fedhip")
+
+
+def gathered(folders, fedhip, baseline="fedhip:personalized"):
+    return gather(folders, fedhip, summarize(read_outcomes(folders, fedhip), baseline))
+
+
+def test_the_local_test_is_read_as_counts(reports):
+    folders = run_folders(reports / "train", ("fedavg",), (0, 1, 2))
+    outcomes = read_outcomes(folders, reports / "fedhip")
+    assert outcomes.methods == ["fedavg", *(f"fedhip:{head}" for head in HEADS)]
+    (right,) = outcomes.right["fedavg"]
+    known = np.array([[4.0, 10, 6], [5, 12, 7], [3, 8, 5]])
+    np.testing.assert_array_equal(right, np.column_stack([known, [np.nan] * 3]))
+    assert outcomes.tested[0].tolist() == list(TESTED)
+
+
+def test_other_test_samples_are_refused(reports):
+    path = reports / "train" / "local" / "seed-1" / "per_client.csv"
+    path.write_text(path.read_text().replace("1,20,", "1,40,"))
+    with pytest.raises(InputError, match=r"seed-1/per_client\.csv has other clients or test"):
+        compared(reports)
+    path.write_text("client,test\n0,4\n")
+    with pytest.raises(InputError, match=r"seed-1/per_client\.csv is of another form"):
+        compared(reports)
+    path.unlink()
+    with pytest.raises(InputError, match=r"seed-1/per_client\.csv is missing"):
+        compared(reports)
+
+
+def test_every_method_is_held_against_the_baseline(reports):
+    table = compared(reports)
+    told = json.loads(comparison_json(table))
+    assert told["fedhip:personalized"]["difference"] is None
+    row = told["fedavg"]
+    assert row["local-test"]["low"] < 0.5 < row["local-test"]["high"]
+    difference = row["difference"]
+    assert difference["mean"] == pytest.approx(-0.4)
+    assert (difference["gain"], difference["lose"], difference["same"]) == (0, 3, 0)
+    assert difference["p"] <= difference["holm"]
+    assert told["fedhip:local"]["local-test"]["bold"] is True
+    lines = csv.DictReader(io.StringIO(comparison_csv(table)))
+    found = {line["method"]: line for line in lines}
+    assert found["fedhip:personalized"]["difference:gain"] == ""
+    for name, value in difference.items():
+        column = "difference" if name == "mean" else f"difference:{name}"
+        assert float(found["fedavg"][column]) == value
+    for test in ("local-test", "local-test:worst-decile"):
+        for end in ("low", "high"):
+            assert float(found["fedavg"][f"{test}:{end}"]) == row[test][end]
+    assert {name: bool(int(line["bold"])) for name, line in found.items()} == {
+        name: of["local-test"]["bold"] for name, of in told.items()
+    }
+
+
+def test_another_baseline_may_be_chosen_if_it_is_compared(reports):
+    folders = run_folders(reports / "train", ("fedavg", "local"), (0,))
+    told = json.loads(comparison_json(gathered(folders, reports / "fedhip", "local")))
+    assert [name for name, row in told.items() if row["difference"] is None] == ["local"]
+    with pytest.raises(InputError, match=r"no method fedper .*compare\.baseline"):
+        gathered(folders, reports / "fedhip", "fedper")
 
 
 def test_means_and_deviations_are_over_the_runs(reports):
     table = json.loads(comparison_json(compared(reports)))
     values = [0.5, 0.6, 0.4]
-    assert table["fedavg"]["local-test"] == {"mean": 0.5, "std": round(statistics.stdev(values), 6)}
+    local = table["fedavg"]["local-test"]
+    assert (local["mean"], local["std"]) == (0.5, round(statistics.stdev(values), 6))
     assert table["fedavg"]["new-test:vote"]["mean"] == pytest.approx(0.52)
     assert table["fedavg"]["external-test"]["mean"] == pytest.approx(0.5 / 3, abs=1e-6)
     assert table["local"]["external-test"] == {"mean": None, "std": None}
     assert table["local"]["validation"] == {"mean": 0.7, "std": 0.0}
-    assert table["fedhip:global"]["local-test"] == {"mean": 0.9, "std": None}
+    assert table["fedhip:global"]["local-test"]["mean"] == 0.9
+    assert table["fedhip:global"]["local-test"]["std"] is None
     assert table["fedhip:local"]["new-test"] == {"mean": 0.8, "std": None}
     assert table["fedhip:local"]["new-test:vote"]["mean"] == 0.7
     assert table["fedhip:local"]["new-test:mean-log-probability"]["mean"] is None
@@ -96,7 +174,7 @@ def test_the_table_and_the_json_tell_the_same(reports):
     assert lines.keys() == told.keys()
     for method, row in told.items():
         for name, entry in row.items():
-            if name != "seeds":
+            if name not in ("seeds", "difference"):
                 for column, value in ((name, entry["mean"]), (f"{name}:std", entry["std"])):
                     found = lines[method][column]
                     assert (float(found) if found else None) == value
@@ -113,8 +191,9 @@ def test_heads_stand_under_names_of_their_own(reports):
         folder = reports / "heads" / name / "seed-0"
         folder.mkdir(parents=True)
         (folder / "metrics.json").write_text(json.dumps(run_metrics(f"heads:{name}", 0.5)))
+        (folder / "per_client.csv").write_text(clients_of({"local-test": 0.5}))
     heads = run_folders(reports / "heads", ("local", "fedavg"), (0,), "heads:")
-    rows = {row.method: row.seeds for row in gather(folders | heads, reports / "fedhip")}
+    rows = {row.method: row.seeds for row in gathered(folders | heads, reports / "fedhip")}
     assert list(rows.items())[:3] == [("local", 2), ("heads:local", 1), ("heads:fedavg", 1)]
 
 
@@ -129,7 +208,9 @@ def test_what_nobody_measured_is_left_out(reports):
     assert "external-test" not in table["local"]
     assert table["local"]["validation"]["mean"] == 0.7
     header = comparison_csv(compared(reports, ("local",))).splitlines()[0].split(",")
-    assert header[2:] == [x for name in list(table["local"])[1:] for x in (name, f"{name}:std")]
+    measures = [name for name in table["local"] if name not in ("seeds", "difference")]
+    columns = [x for name in measures for x in (name, f"{name}:std")]
+    assert header[2 : 2 + len(columns)] == columns
 
 
 @pytest.mark.parametrize(
@@ -207,7 +288,7 @@ def test_rounds_of_another_form_are_named(reports, text):
 
 
 def test_a_deviation_is_told_only_where_there_is_one(reports):
-    one = gather(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
+    one = gathered(run_folders(reports / "train", ["local"], [0]), reports / "fedhip")
     assert comparison_figures.title(one) == "Accuracy after the last round"
     assert comparison_figures.title(compared(reports)).endswith("standard deviation over 3 seeds")
 

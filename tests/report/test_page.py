@@ -199,6 +199,52 @@ def test_the_best_of_each_test_is_marked_and_ties_are_ties(sources):
     assert document.best == ["91.2 ± 2.0", "98.5 ± 1.0", "98.5"]
 
 
+def with_differences(bold):
+    """The comparison where ``bold`` are the methods that cannot be told apart from the best."""
+    made = {}
+    for number, (name, row) in enumerate(COMPARISON.items()):
+        mean = row["local-test"]["mean"]
+        ends = {"low": mean - 0.1, "high": min(1.0, mean + 0.1)}
+        local = row["local-test"] | ends | {"bold": name in bold}
+        worst = {"mean": 0.5, "std": None, "low": 0.25, "high": 0.75}
+        made[name] = row | {"local-test": local, "local-test:worst-decile": worst}
+        made[name]["difference"] = {
+            "mean": -0.0312, "low": -0.0627, "high": 0.0004, "p": 0.02, "holm": 0.0001 + number,
+            "gain": 1, "lose": 7, "same": 2, "least": -0.5, "most": 0.1,
+        }  # fmt: skip
+    made["fedhip:personalized"]["difference"] = None
+    return made
+
+
+def test_in_bold_is_what_the_intervals_do_not_tell_apart():
+    table = comparison_table(Path("x"), with_differences({"local", "fedavg"}))
+    place = table.columns.index("local test")
+    assert [row[place].best for row in table.rows] == [True, True, False]
+
+
+def test_differences_are_told_with_their_intervals(sources):
+    rows = with_differences({"local"})
+    (sources.comparison / "comparison.json").write_text(json.dumps(rows))
+    shutil.copy(sources.comparison / "rounds.svg", sources.comparison / "ranks.svg")
+    words = Document(render(page(sources, "footer"))).words
+    for cell in ("70.0 [60.0, 80.0]", "50.0 [25.0, 75.0]", "-3.1 [-6.3, 0.0]", "< 0.001", "50.0"):
+        assert cell in words
+    text = " ".join(words)
+    assert "against FedHiP, personalized, client by client" in text
+    assert "Mean ranks in the local test" in text
+
+
+@pytest.mark.parametrize("baselines", [0, 2])
+def test_a_comparison_has_one_baseline(sources, baselines):
+    rows = with_differences({"local"})
+    rows["fedhip:personalized"]["difference"] = rows["local"]["difference"]
+    for name in list(rows)[:baselines]:
+        rows[name]["difference"] = None
+    (sources.comparison / "comparison.json").write_text(json.dumps(rows))
+    with pytest.raises(InputError, match=rf"{baselines} methods have no difference"):
+        page(sources, "footer")
+
+
 def test_measures_that_nobody_has_are_no_columns():
     table = comparison_table(Path("x"), {"a": {"seeds": 1, "local-test": entry(0.5)}})
     assert table.columns == ["method", "seeds", "local test"]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pfl.artifacts.json import load_report
 from pfl.cli.commands.flags import Json
-from pfl.cli.results import comparison_table, heads_note, heads_table
+from pfl.cli.results import comparison_table, difference_tables, heads_note, heads_table
 
 REPORT, COMPARISON = Path("reports/fedhip"), Path("reports/comparison")
 
@@ -30,7 +30,8 @@ def results(
         typer.echo(json.dumps(content, indent=2))
         return
     shown = [heads_table(path, metrics), heads_note(path, metrics)]
-    shown += [] if methods is None else [comparison_table(beside, methods)]
+    if methods is not None:
+        shown += [comparison_table(beside, methods), *difference_tables(beside, methods)]
     console = Console()
     for part in shown:
         console.print(part, highlight=False)
