@@ -95,15 +95,18 @@ def _play_all(jobs: list[tuple[Setting, int]], options: argparse.Namespace) -> i
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(STUDIES))
+    parser.add_argument("studies", nargs="*", type=_study, metavar="STUDY", help=", ".join(STUDIES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--work", type=Path, default=Path(".scratch/reproduction"))
     parser.add_argument("--table", action="store_true", help="print results instead")
-    options = parser.parse_intermixed_args()
-    if unknown := set(options.studies) - set(STUDIES):
-        parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(STUDIES)} are.")
-    return options
+    return parser.parse_intermixed_args()
+
+
+def _study(name: str) -> str:
+    if name not in STUDIES:
+        raise argparse.ArgumentTypeError(f"no study is called {name}: {', '.join(STUDIES)}.")
+    return name
 
 
 def _play(work: Path, setting: Setting, seed: int, free: "Queue[int]") -> dict[str, object]:

@@ -40,10 +40,8 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         alone: whether nothing else may write to the same folders meanwhile. A stage that a killed
             `dvc repro` left behind could otherwise replace what the next run has made.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(_command(stage, outputs, alone))
     try:
-        app()
+        app_of(stage, *outputs, alone=alone)()
     except InputError as error:
         _stop(str(error))
     except OSError as error:
@@ -51,6 +49,13 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         if sentence is None:
             raise
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
+
+
+def app_of(stage: Callable[..., None], *outputs: str, alone: bool = True) -> typer.Typer:
+    """The command that :func:`run` runs."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(_command(stage, outputs, alone))
+    return app
 
 
 def _command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from pfl.runtime.values import number_or_auto, whole_or_auto
+from pfl.runtime.values import Device, Precision, number_or_auto, whole_or_auto
 from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def extract(
     image_size: Annotated[
         str, Option(help="Side of the square that the backbone sees, pixels, or auto.")
     ],
+    batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
     feature_range: Annotated[
         str, Option(help="Largest feature magnitude that fixed point must hold, or auto.")
-    ],
-    batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
-    precision: PrecisionFlag,
-    device: DeviceFlag,
+    ] = "auto",
+    precision: PrecisionFlag = Precision.fp32,
+    device: DeviceFlag = Device.auto,
     scratch: Scratch = Path(".scratch"),
     shard: Annotated[
         str, Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")

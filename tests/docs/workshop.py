@@ -1,0 +1,60 @@
+"""A finished pipeline of tiny networks, and beside it whatever else the documents' commands read."""
+
+import os
+import subprocess
+
+import numpy as np
+from PIL import Image
+
+from tests.workspace import ENVIRONMENT
+
+COMMITS = """
+git init --quiet
+git config user.name a
+git config user.email a@b
+git add dvc.lock dvc.yaml params.yaml .dvc .gitignore
+git commit --quiet -m one
+git commit --quiet -m two --allow-empty
+"""
+FOLDERS = ("raw", "data/raw/my-images", "photos", "others")
+
+
+def furnish(folder, binaries):
+    """Make a finished pipeline a git clone with two commits, and add images, arrays and folders."""
+    rng = np.random.default_rng(0)
+    for place in FOLDERS:
+        _images(folder / place, rng)
+    pixels, labels = rng.integers(0, 256, (200, 8, 8, 3), np.uint8), np.arange(200) % 10
+    np.savez(folder / "cifar10.npz", x_train=pixels, y_train=labels)
+    activate = folder / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.touch()
+    (folder / ".dvc" / "config.local").unlink()
+    (folder / ".dvc" / ".gitignore").write_text("/config.local\n/tmp\n/cache\n")
+    typed(folder, binaries, COMMITS)
+
+
+def _images(folder, rng):
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True)
+        for number in range(10):
+            pixels = rng.integers(0, 256, (8, 8), np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+
+
+def typed(folder, binaries, text):
+    """Give a text to a shell, which stops at the first command that fails; what was shown then."""
+    path = f"{binaries}{os.pathsep}{ENVIRONMENT['PATH']}"
+    done = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", text],
+        cwd=folder, env=ENVIRONMENT | {"PATH": path}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_one_core,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def _one_core():
+    """Work in this process alone: workers would each import everything again."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
