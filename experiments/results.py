@@ -103,7 +103,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
-    parser.add_argument("settings", nargs="*", type=_setting, metavar="SETTING", help=", ".join(SETTINGS))
+    parser.add_argument(
+        "settings", nargs="*", type=_setting, metavar="SETTING", help=", ".join(SETTINGS)
+    )
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
     parser.add_argument("--methods", nargs="*", default=METHODS, help="networks; none: heads")

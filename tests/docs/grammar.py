@@ -24,7 +24,7 @@ TARGET = re.compile(r"^([\w-]+):", re.MULTILINE)
 
 def fault(words):
     """What is wrong with a command, or nothing."""
-    program = Path(words[0]).name
+    program = _program(words)
     return PROGRAMS[program](words[1:]) if program in PROGRAMS else f"{program} is not known"
 
 
@@ -35,7 +35,11 @@ def mention_fault(words):
 
 def starts(words):
     """Whether this is a command of a program that the documents may name."""
-    return bool(words) and Path(words[0]).name in PROGRAMS
+    return bool(words) and _program(words) in PROGRAMS
+
+
+def _program(words):
+    return Path(words[0]).name or words[0]
 
 
 def key_fault(key):
@@ -105,8 +109,12 @@ def _make(words):
 def _pip(words):
     """Files and extras are there; of ``pip install`` itself the flags are not looked at."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [name for word in words for _, names in EXTRAS.findall(word) for name in names.split(",")]
-    told = [f"no extra is called {one}" for one in extras if one not in project["optional-dependencies"]]
+    extras = [
+        name for word in words for _, names in EXTRAS.findall(word) for name in names.split(",")
+    ]
+    told = [
+        f"no extra is called {one}" for one in extras if one not in project["optional-dependencies"]
+    ]
     return "; ".join(told + _missing(word for word in words if word.endswith(".txt")))
 
 

@@ -83,7 +83,9 @@ def test_a_wrong_command_is_found(text):
 
 
 def test_comments_variables_loops_and_continued_lines_are_no_commands():
-    text = 'export A=b\nfor i in 1 2; do\n  A=1 x --y \\\n    "p q" &  # why\ndone; wait\n# z\nw \'\''
+    text = (
+        "export A=b\nfor i in 1 2; do\n  A=1 x --y \\\n    \"p q\" &  # why\ndone; wait\n# z\nw ''"
+    )
     assert list(commands(text)) == [["x", "--y", "p q"], ["w", ""]]
 
 

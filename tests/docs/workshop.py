@@ -16,22 +16,29 @@ git add dvc.lock dvc.yaml params.yaml .dvc .gitignore
 git commit --quiet -m one
 git commit --quiet -m two --allow-empty
 """
-FOLDERS = ("raw", "data/raw/my-images", "photos", "others")
+FOLDERS = ("raw", "data/raw/my-images", "photos", "others")  # of images
+ARRAYS = "cifar10.npz"
 
 
 def furnish(folder, binaries):
-    """Make a finished pipeline a git clone with two commits, and add images, arrays and folders."""
-    rng = np.random.default_rng(0)
-    for place in FOLDERS:
-        _images(folder / place, rng)
-    pixels, labels = rng.integers(0, 256, (200, 8, 8, 3), np.uint8), np.arange(200) % 10
-    np.savez(folder / "cifar10.npz", x_train=pixels, y_train=labels)
+    """Make a finished pipeline a git clone with two commits and an environment."""
     activate = folder / ".venv" / "bin" / "activate"
     activate.parent.mkdir(parents=True)
     activate.touch()
     (folder / ".dvc" / "config.local").unlink()
     (folder / ".dvc" / ".gitignore").write_text("/config.local\n/tmp\n/cache\n")
     typed(folder, binaries, COMMITS)
+
+
+def provide(folder, text):
+    """Put there what a text names and the pipeline does not make."""
+    rng = np.random.default_rng(0)
+    for place in FOLDERS:
+        if place in text.split():
+            _images(folder / place, rng)
+    if ARRAYS in text:
+        pixels, labels = rng.integers(0, 256, (200, 8, 8, 3), np.uint8), np.arange(200) % 10
+        np.savez(folder / ARRAYS, x_train=pixels, y_train=labels)
 
 
 def _images(folder, rng):
@@ -48,13 +55,7 @@ def typed(folder, binaries, text):
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", text],
         cwd=folder, env=ENVIRONMENT | {"PATH": path}, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_one_core,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
-
-
-def _one_core():
-    """Work in this process alone: workers would each import everything again."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
