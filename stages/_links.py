@@ -1,4 +1,4 @@
-"""What `make repro` asks before anything runs: whether DVC can keep results where they are to lie."""
+"""What `make repro` asks before anything runs: whether DVC can keep results where they lie."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Results behind a link: a stage would compute them, and DVC then not keep them.
 
-Where DVC goes with Git it says ``… is outside of git repository`` after the stage has run, of outputs
-whose folder leads out of the clone by a symbolic link. Mounted folders and links to the clone as a
-whole do not matter, nor do links of inputs, such as ``data/raw``, or of DVC's cache.
+Where DVC goes with Git it says ``… is outside of git repository`` after the stage has run, of
+outputs whose folder leads out of the clone by a symbolic link. Mounted folders and links to the
+clone as a whole do not matter, nor do links of inputs, such as ``data/raw``, or of DVC's cache.
 """
 
 import re

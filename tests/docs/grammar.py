@@ -149,7 +149,17 @@ def _foreign(_words):
     return ""
 
 
-FOREIGN = (".", "apt-get", "bandit", "git", "pip-audit", "python3", "ssh-keygen", "xdg-open")
+FOREIGN = (
+    ".",
+    "apt-get",
+    "bandit",
+    "git",
+    "mount",
+    "pip-audit",
+    "python3",
+    "ssh-keygen",
+    "xdg-open",
+)
 PROGRAMS = dict.fromkeys(FOREIGN, _foreign) | {
     "pfl": _pfl,
     "python": _python,

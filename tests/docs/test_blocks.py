@@ -50,7 +50,8 @@ def test_a_block_says_what_it_is(text, expected):
 
 def test_blocks_are_found_fenced_and_indented_with_their_marks():
     text = (
-        "- item\n  more\n\n<!-- shown: a drawing -->\n\n    a ─► b\n\n      c\n\nno block:\n    x\n\n"
+        "- item\n  more\n\n<!-- shown: a drawing -->\n\n    a ─► b\n\n      c\n\n"
+        "no block:\n    x\n\n"
         "<!-- not run: why -->\n```python\nx = 1\n```\n\n  ```yaml\n  a: 1\n  ```\n"
     )
     found = [(one.place, one.language, one.text, one.mark) for one in blocks(text)]

@@ -45,7 +45,7 @@ def _span_fault(span):
     if len(words) < 2 or not starts(words) or any("<" in word for word in words):
         return ""
     flags = [word for word in words if word.startswith("-") and word != "-m"]
-    if LEFT_OUT in words or not flags and len(words) <= 2 + words.count("-m"):
+    if LEFT_OUT in words or (not flags and len(words) <= 2 + words.count("-m")):
         return mention_fault([word for word in words if word not in {*flags, LEFT_OUT}])
     return fault(words)
 

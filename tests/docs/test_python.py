@@ -1,4 +1,4 @@
-"""Python in the documents runs as it stands, beside a finished pipeline and with the names it needs."""
+"""Python in the documents runs as it stands, beside a finished pipeline and with given names."""
 
 import numpy as np
 import pytest

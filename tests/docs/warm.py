@@ -2,8 +2,9 @@
 
     with programs(folder) as bin: …  # `python`, `pfl` and `dvc` in the folder `bin`
 
-Documented commands then run as they stand, in a real shell, at the price of what they do alone. Each
-program is a small client that hands its words, folder, environment and standard streams to the process.
+Documented commands then run as they stand, in a real shell, at the price of what they do alone.
+Each program is a small client that hands its words, folder, environment and standard streams to
+the process.
 """
 
 import json

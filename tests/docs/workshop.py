@@ -1,4 +1,4 @@
-"""A finished pipeline of tiny networks, and beside it whatever else the documents' commands read."""
+"""A finished pipeline of tiny networks, and beside it what else the documents' commands read."""
 
 import os
 import subprocess

@@ -39,8 +39,8 @@ SECTIONS = {
     "report": [],
 }
 NO_PARAMETERS = {"scratch", "shard"}  # flags that do not change what is computed
-# Flags of stages that docs/flower.md and docs/scale.md run by hand: what is off, of other data sets,
-# or automatic where nobody says otherwise.
+# Flags of stages that docs/flower.md and docs/scale.md run by hand: what is off, of other data
+# sets, or automatic where nobody says otherwise.
 LEFT_OUT = {
     "prepare": (
         *("download", "differ", "strength", "sites"),
@@ -122,7 +122,7 @@ def test_flags_and_parameters_are_the_same(stage):
 
 @stages
 def test_a_flag_that_may_be_left_out_has_the_value_of_the_parameters(stage):
-    """params.yaml is the one home of default values; DVC passes on all of them, a person need not."""
+    """params.yaml is the one home of defaults: DVC passes on all of them, a person need not."""
     function = getattr(importlib.import_module(f"stages.{stage}"), stage)
     defaults = {
         name.replace("_", "-"): parameter.default

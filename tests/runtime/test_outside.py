@@ -27,7 +27,7 @@ def clone(tmp_path):
 
 
 def test_a_folder_that_leads_out_of_the_clone_is_refused(clone):
-    with pytest.raises(InputError, match="data leads by a link to .*: make data a folder again"):
+    with pytest.raises(InputError, match="data leads by a link to"):
         refuse_links(clone, DATA)
     with pytest.raises(InputError, match="data/public leads by a link"):
         refuse_links(clone, [Path("data/public")])
