@@ -155,6 +155,7 @@ FOREIGN = (
     "bandit",
     "git",
     "mount",
+    "mv",
     "pip-audit",
     "python3",
     "ssh-keygen",

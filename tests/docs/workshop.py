@@ -18,6 +18,7 @@ git commit --quiet -m two --allow-empty
 """
 FOLDERS = ("raw", "data/raw/my-images", "photos", "others")  # of images
 ARRAYS = "cifar10.npz"
+DISK = "../large"
 
 
 def furnish(folder, binaries):
@@ -36,6 +37,8 @@ def provide(folder, text):
     for place in FOLDERS:
         if place in text.split():
             _images(folder / place, rng)
+    if DISK in text:
+        (folder / DISK).mkdir()
     if ARRAYS in text:
         pixels, labels = rng.integers(0, 256, (200, 8, 8, 3), np.uint8), np.arange(200) % 10
         np.savez(folder / ARRAYS, x_train=pixels, y_train=labels)
