@@ -94,17 +94,20 @@ def _list(runner: Runner, studies: Iterable[str], seeds: list[int]) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(ALL))
+    parser.add_argument("studies", nargs="*", type=_study, metavar="STUDY", help=", ".join(ALL))
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PLACE")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--work", type=Path, default=Path(".scratch/reproduction"))
     parser.add_argument("--list", action="store_true", help="print what is left, with its cost")
     parser.add_argument("--table", action="store_true", help="print results instead")
-    options = parser.parse_intermixed_args()
-    if unknown := set(options.studies) - set(ALL):
-        parser.error(f"no study is called {', '.join(sorted(unknown))}: {', '.join(ALL)} are.")
-    return options
+    return parser.parse_intermixed_args()
+
+
+def _study(name: str) -> str:
+    if name not in ALL:
+        raise argparse.ArgumentTypeError(f"no study is called {name}: {', '.join(ALL)}.")
+    return name
 
 
 def _named(text: str) -> tuple[str, Path]:

@@ -103,16 +103,21 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
-    parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(SETTINGS))
+    parser.add_argument(
+        "settings", nargs="*", type=_setting, metavar="SETTING", help=", ".join(SETTINGS)
+    )
     parser.add_argument("--path", action="append", default=[], type=_named, metavar="DATA=PATH")
     parser.add_argument("--partitions", type=int, nargs="+", default=[0], metavar="SEED")
     parser.add_argument("--methods", nargs="*", default=METHODS, help="networks; none: heads")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json")
     parser.add_argument("--table", action="store_true", help="print results instead")
-    options = parser.parse_intermixed_args()
-    if unknown := set(options.settings) - set(SETTINGS):
-        parser.error(f"no setting is called {', '.join(sorted(unknown))}: {', '.join(SETTINGS)}.")
-    return options
+    return parser.parse_intermixed_args()
+
+
+def _setting(name: str) -> str:
+    if name not in SETTINGS:
+        raise argparse.ArgumentTypeError(f"no setting is called {name}: {', '.join(SETTINGS)}.")
+    return name
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import functools
 import inspect
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,12 +16,14 @@ from threadpoolctl import threadpool_limits
 
 from pfl.errors import InputError, trouble
 from pfl.runtime.locks import only_writer
+from pfl.runtime.outside import refuse_links
 from pfl.runtime.values import Device, Precision
 
 log = logging.getLogger("pfl")
 Quiet = Annotated[
     bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
 ]
+BY_DVC = "DVC_STAGE"  # a variable that DVC gives the commands that it runs
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
 PrecisionFlag = Annotated[Precision, typer.Option(help="fp32 or bf16.")]
 DeviceFlag = Annotated[Device, typer.Option(help="auto, cpu or cuda.")]
@@ -40,10 +43,8 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         alone: whether nothing else may write to the same folders meanwhile. A stage that a killed
             `dvc repro` left behind could otherwise replace what the next run has made.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(_command(stage, outputs, alone))
     try:
-        app()
+        app_of(stage, *outputs, alone=alone)()
     except InputError as error:
         _stop(str(error))
     except OSError as error:
@@ -51,6 +52,13 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         if sentence is None:
             raise
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
+
+
+def app_of(stage: Callable[..., None], *outputs: str, alone: bool = True) -> typer.Typer:
+    """The command that :func:`run` runs."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(_command(stage, outputs, alone))
+    return app
 
 
 def _command(
@@ -63,8 +71,10 @@ def _command(
         level = logging.WARNING if quiet else logging.INFO
         logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
         start = time.monotonic()
-        folders = {flags[name].parent for name in outputs} if alone else set()
-        with only_writer(folders), threadpool_limits(1):
+        folders = {flags[name].parent for name in outputs}
+        if BY_DVC in os.environ:
+            refuse_links(Path(), folders)
+        with only_writer(folders if alone else ()), threadpool_limits(1):
             stage(**flags)
         wrote = " and ".join(_size(flags[name]) for name in outputs)
         log.info("%s in %.1f s.", f"Wrote {wrote}" if wrote else "Done", time.monotonic() - start)

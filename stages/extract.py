@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from pfl.runtime.values import number_or_auto, whole_or_auto
+from pfl.runtime.locks import only_writer
+from pfl.runtime.values import Device, Precision, number_or_auto, whole_or_auto
 from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ def extract(
     image_size: Annotated[
         str, Option(help="Side of the square that the backbone sees, pixels, or auto.")
     ],
+    batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
     feature_range: Annotated[
         str, Option(help="Largest feature magnitude that fixed point must hold, or auto.")
-    ],
-    batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
-    precision: PrecisionFlag,
-    device: DeviceFlag,
+    ] = "auto",
+    precision: PrecisionFlag = Precision.fp32,
+    device: DeviceFlag = Device.auto,
     scratch: Scratch = Path(".scratch"),
     shard: Annotated[
         str, Option(help="i/n: only part i of n, for pfl merge-features; see docs/scale.md.")
@@ -61,9 +62,9 @@ def extract(
     logging.getLogger("timm").setLevel(logging.WARNING)
     torch.set_num_threads(1)  # Workers share the cores; this process leaves them alone.
     place = chosen_device(device.value, "extract.device")
-    loaded = load_backbone(backbone, weights, side, bound)
-    step = step_for(loaded.feature_range)
-    with open_images(images) as opened:
+    with only_writer([out.parent], shared=part.count > 1), open_images(images) as opened:
+        loaded = load_backbone(backbone, weights, side, bound)
+        step = step_for(loaded.feature_range)
         work = Work(opened, loaded, step, batch_size, precision.value, place)
         _extract(work, images, out, scratch, part)
 
@@ -148,4 +149,4 @@ def _saturation(blocks: "Sequence[Block]", work: "Work") -> dict[str, int | floa
 
 
 if __name__ == "__main__":
-    run(extract, "out")
+    run(extract, "out", alone=False)  # shards write beside each other, the whole alone

@@ -25,38 +25,38 @@ log = logging.getLogger(__name__)
 def prepare(
     dataset: Annotated[Dataset, Option(help="Which data set.")],
     path: Annotated[Path, Option(help="File or folder that it is read from.")],
-    download: Annotated[
-        bool, Option(help="Let torchvision download what is missing into the path.")
-    ],
     test_fraction: Annotated[
         float, Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists.")
     ],
     seed: Annotated[
         int, Option(min=0, max=LARGEST_SEED, help="Seed of that cut and of the sites.")
     ],
+    images: Annotated[Path, Option(help="Output: every image.")],
+    index: Annotated[Path, Option(help="Output: what is known of each sample.")],
+    download: Annotated[
+        bool, Option(help="Let torchvision download what is missing into the path.")
+    ] = False,
     differ: Annotated[
         Difference, Option(help="How sites differ; sites are the groups of the data.")
-    ],
+    ] = Difference.NONE,
     strength: Annotated[
         float,
         Option(min=0.0, max=10.0, callback=finite, help="Of the difference; of labels, a share."),
-    ],
+    ] = 1.0,
     sites: Annotated[
         int, Option(min=1, help="How many, where sites differ and the data have no groups.")
-    ],
+    ] = 4,
     users: Annotated[
         int, Option(min=0, help="Of ratings: users with most ratings that stay; 0 for all.")
-    ],
+    ] = 0,
     test_images: Annotated[
         TestImages,
         Option(help="Of ratings: test images unseen by all users, or shared with others."),
-    ],
+    ] = TestImages.UNSEEN,
     missing_images: Annotated[
         MissingImages,
         Option(help="Of ratings: those of images that are not there are refused, or left out."),
-    ],
-    images: Annotated[Path, Option(help="Output: every image.")],
-    index: Annotated[Path, Option(help="Output: what is known of each sample.")],
+    ] = MissingImages.REFUSE,
 ) -> None:
     """Read a data set and store its images, labels, splits and groups."""
     if not test_fraction < 1:

@@ -38,10 +38,11 @@ def try_lock(descriptor: int, path: Path, shared: bool = False) -> bool:
 
 
 @contextmanager
-def only_writer(folders: Iterable[Path]) -> Iterator[None]:
+def only_writer(folders: Iterable[Path], shared: bool = False) -> Iterator[None]:
     """Be the only process that writes to these folders; they are made where they are missing.
 
-    A lock is on the folder itself and leaves nothing behind.
+    A lock is on the folder itself and leaves nothing behind. With ``shared``, other writers of this
+    kind, whose files have other names, are not in the way.
 
     Raises:
         InputError: another process holds one of them.
@@ -51,7 +52,7 @@ def only_writer(folders: Iterable[Path]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(folder, os.O_RDONLY)
             opened.callback(os.close, descriptor)
-            if not try_lock(descriptor, folder):
+            if not try_lock(descriptor, folder, shared):
                 raise InputError(
                     f"Another stage is at work in this checkout and writes to {folder}/ (perhaps "
                     "left behind by a stopped `dvc repro`): wait until it ends, or stop it, then "

@@ -21,8 +21,6 @@ from PIL import Image
 from pfl.data.images.images import open_images
 from pfl.data.samples.index import read_index
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import MissingImages, TestImages
-from pfl.data.sources.sites import Difference
 from pfl.errors import InputError, trouble
 from stages.prepare import prepare
 from tests.sources import request
@@ -137,10 +135,7 @@ def root(tmp_path):
 def prepared(root):
     out = root.parent / "out"
     images, index = out / "images.h5", out / "index.h5"
-    sites = {"differ": Difference.NONE, "strength": 1.0, "sites": 4}
-    raters = {"users": 0, "test_images": TestImages.UNSEEN}
-    raters["missing_images"] = MissingImages.REFUSE
-    prepare(Dataset.FOLDER, root, False, 0.25, 0, **sites, **raters, images=images, index=index)
+    prepare(Dataset.FOLDER, root, 0.25, 0, images, index)
     return images, read_index(index)
 
 

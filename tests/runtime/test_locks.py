@@ -56,6 +56,17 @@ def test_a_folder_named_twice_is_locked_once(tmp_path):
         pass
 
 
+def test_writers_that_share_a_folder_keep_out_only_those_who_do_not(tmp_path):
+    busy = pytest.raises(InputError, match="Another stage is at work")
+    with only_writer([tmp_path], shared=True):
+        with only_writer([tmp_path], shared=True):
+            pass
+        with busy, only_writer([tmp_path]):
+            pass
+    with only_writer([tmp_path]), busy, only_writer([tmp_path], shared=True):
+        pass
+
+
 @pytest.fixture
 def failing(monkeypatch):
     """Make every lock fail with a number of the system."""

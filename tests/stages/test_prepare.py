@@ -15,7 +15,6 @@ from pfl.artifacts.hdf5 import check, reading
 from pfl.data.images.images import open_images
 from pfl.data.samples.index import read_index
 from pfl.data.sources.registry import Dataset
-from pfl.data.sources.samples import MissingImages, TestImages
 from pfl.data.sources.sites import Difference
 from pfl.errors import InputError
 from stages.prepare import prepare
@@ -29,9 +28,7 @@ def make(
     folder, dataset=Dataset.DIGITS, path=Path("data/raw"), fraction=0.2, seed=0, differ="none"
 ):
     images, index = folder / "images.h5", folder / "index.h5"
-    sites = Difference(differ), 1.0, 4
-    raters = 0, TestImages.UNSEEN, MissingImages.REFUSE
-    prepare(dataset, path, False, fraction, seed, *sites, *raters, images, index)
+    prepare(dataset, path, fraction, seed, images, index, differ=Difference(differ))
     return images, index
 
 

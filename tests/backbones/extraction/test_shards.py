@@ -7,6 +7,7 @@ from pfl.backbones.extraction.shards import Shard, merge_shards, parse_shard
 from pfl.cli.app import app
 from pfl.data.features.features import open_features
 from pfl.errors import InputError
+from pfl.runtime.locks import only_writer
 from pfl.runtime.values import Device, Precision
 from stages.extract import extract
 from tests.stages.test_extract import make_images
@@ -47,6 +48,13 @@ def test_merged_shards_are_the_bytes_of_one_run(folder, parts):
     merge_shards([parts[2], parts[0], parts[1]], folder / "merged.h5")
     assert (folder / "merged.h5").read_bytes() == (folder / "features.h5").read_bytes()
     assert not [item for item in (folder / "scratch").glob("*/*") if item.is_dir()]
+
+
+def test_shards_of_one_folder_may_run_at_once_and_nothing_else_meanwhile(folder):
+    with only_writer([folder], shared=True):  # as another shard has it
+        run(folder, "beside.h5", shard="1/3")
+        with pytest.raises(InputError, match="Another stage is at work"):
+            run(folder, "whole.h5")
 
 
 def test_the_command_merges_too(folder, parts):
