@@ -7,6 +7,7 @@ is told at once.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pfl.errors import InputError
@@ -16,6 +17,16 @@ ABOVE_0 = Range(0, with_low=False)
 RATE = "learning-rate"
 FROM_0 = Range(0)
 FROM_1 = Range(1)
+
+
+class Network(StrEnum):
+    """The networks that :mod:`pfl.training.networks` builds."""
+
+    LENET5 = "lenet5"
+    RESNET18 = "resnet18"
+    RESNET34 = "resnet34"
+    RESNET20 = "resnet20"
+    RESNET32 = "resnet32"
 
 
 class SettingError(InputError):
