@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from threadpoolctl import threadpool_limits
 
@@ -22,6 +23,7 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
 ]
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
+HINT = "`dvc repro` makes flags of the parameters: `pfl check` says by their keys what is wrong."
 PrecisionFlag = Annotated[Precision, typer.Option(help="fp32 or bf16.")]
 DeviceFlag = Annotated[Device, typer.Option(help="auto, cpu or cuda.")]
 Scratch = Annotated[Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")]
@@ -40,10 +42,12 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         alone: whether nothing else may write to the same folders meanwhile. A stage that a killed
             `dvc repro` left behind could otherwise replace what the next run has made.
     """
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(_command(stage, outputs, alone))
     try:
-        app()
+        _app(_command(stage, outputs, alone))()
+    except SystemExit as end:
+        if end.code == click.UsageError.exit_code:
+            typer.echo(HINT, err=True)
+        raise
     except InputError as error:
         _stop(str(error))
     except OSError as error:
@@ -51,6 +55,17 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         if sentence is None:
             raise
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
+
+
+def parser(stage: Callable[..., None]) -> click.Command:
+    """The command that parses the flags of a stage function, for whoever only wants to ask it."""
+    return typer.main.get_command(_app(_command(stage, (), alone=False)))
+
+
+def _app(command: Callable[..., None]) -> typer.Typer:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(command)
+    return app
 
 
 def _command(
@@ -103,6 +118,19 @@ def positive(value: float) -> float:
     if not finite(value) > 0:
         raise typer.BadParameter(f"{value} is not above 0.")
     return value
+
+
+def obeying(rule: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """A callback for a flag that ``rule`` refuses by a sentence of its own, an ``InputError``.
+
+    So a wrong value is told before anything is read, and `pfl check` tells the same.
+    """
+
+    def callback(value: Any) -> Any:
+        rule(value)
+        return value
+
+    return callback
 
 
 def _stop(sentence: str) -> None:

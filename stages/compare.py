@@ -13,7 +13,6 @@ from pfl.evaluation.metrics import (
     PERSONALIZED,
     UPLOAD_BYTES,
 )
-from pfl.evaluation.reliability.figure import draw_reliability
 from pfl.report.comparison import (
     comparison_csv,
     comparison_json,
@@ -22,8 +21,6 @@ from pfl.report.comparison import (
     run_folders,
     summary_json,
 )
-from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
-from pfl.report.reliability import gather_bins
 from stages._artifacts import FedhipFolder, HeadRunsFolder, RunsFolder
 from stages._run import LARGEST_SEED, run
 
@@ -45,6 +42,11 @@ def compare(
     ],
 ) -> None:  # fmt: skip
     """Compare the methods' last rounds, and FedHiP's heads."""
+    # Imported here because they take long, which --help and a wrong flag need not wait for.
+    from pfl.evaluation.reliability.figure import draw_reliability
+    from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+    from pfl.report.reliability import gather_bins
+
     folders = run_folders(runs, methods, seeds) | run_folders(head_runs, heads, seeds, HEAD_PREFIX)
     table = gather(folders, fedhip)
     write_text(report / "comparison.csv", comparison_csv(table))

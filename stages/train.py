@@ -8,8 +8,8 @@ import typer
 
 import stages._training as flags
 from pfl.runtime.values import whole_or_auto
-from pfl.training.settings import Training
-from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
+from pfl.training.settings import Network, Training
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, obeying, run
 from stages._section import read_section
 
 if TYPE_CHECKING:
@@ -17,15 +17,24 @@ if TYPE_CHECKING:
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
 Method = Annotated[str, typer.Option(help="Name of the method.")]
-Network = Annotated[str, typer.Option(help="lenet5, resnet18, resnet34, resnet20 or resnet32.")]
-ImageSize = Annotated[str, typer.Option(help="Side of the images, pixels, or auto: as they are.")]
+NetworkFlag = Annotated[Network, typer.Option(help="The network that all of them train.")]
+
+
+def _side(text: str) -> int | None:
+    return whole_or_auto(text, "rounds.image-size")
+
+
+ImageSize = Annotated[
+    str,
+    typer.Option(callback=obeying(_side), help="Side of the images, pixels, or auto: as they are."),
+]
 Augment = Annotated[bool, typer.Option(help="Random crops and mirroring of training images.")]
 
 
 def train(
     method: Method, seed: flags.TrainingSeed, settings: flags.MethodSection,
     images: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
-    out: flags.Models, network: Network, image_size: ImageSize, augment: Augment,
+    out: flags.Models, network: NetworkFlag, image_size: ImageSize, augment: Augment,
     rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
     learning_rate: flags.LearningRate, learning_rate_decay: flags.LearningRateDecay,
     momentum: flags.Momentum, nesterov: flags.Nesterov, weight_decay: flags.WeightDecay,
@@ -46,7 +55,7 @@ def train(
         "validation-fraction": validation_fraction, "evaluate-every": evaluate_every,
         "precision": precision, "device": device,
     })  # fmt: skip
-    size = whole_or_auto(image_size, "rounds.image-size")
+    size = _side(image_size)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     from pfl.training.methods.registry import make_algorithm
     from pfl.training.networks import build
@@ -61,9 +70,9 @@ def train(
         lambda model: make_algorithm(method, model, values, f"train.{method}"),
         data,
     )
-    facts = {"method": method, "settings": values, "network": network, "image-size": image_size,
-             "augment": augment, "evaluate-every": evaluate_every, "training": training.facts,
-             "holdout": kept.facts}  # fmt: skip
+    facts = {"method": method, "settings": values, "network": str(network),
+             "image-size": image_size, "augment": augment, "evaluate-every": evaluate_every,
+             "training": training.facts, "holdout": kept.facts}  # fmt: skip
     inputs = (images, index, clients_file)
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "train")
 
