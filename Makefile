@@ -9,6 +9,7 @@ NO_SCM := $(if $(shell git rev-parse --is-inside-work-tree 2>/dev/null),false,tr
 .DELETE_ON_ERROR:
 
 repro: install
+	@$(BIN)/pfl check
 	@PATH="$(CURDIR)/$(BIN):$$PATH" dvc repro
 	@$(BIN)/pfl results
 

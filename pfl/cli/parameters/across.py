@@ -21,7 +21,7 @@ from pfl.data.partition.partition import Scheme
 from pfl.data.partition.schemes import clients_per_group
 from pfl.data.samples.external_group import check_group
 from pfl.data.sources.public import find_public
-from pfl.data.sources.registry import Dataset
+from pfl.data.sources.registry import named
 from pfl.data.sources.samples import NO_GROUPS, SourceRequest
 from pfl.data.sources.sites import Difference, SiteSettings
 from pfl.errors import InputError
@@ -91,7 +91,8 @@ def _sites(values: Values, root: Path) -> None:
 def _groups(values: Values) -> tuple[str, ...] | None:
     """The groups of the data as far as parameters tell them; None where only the data do."""
     part = values["prepare"]
-    if Dataset(part["dataset"]).grouped:
+    dataset = named(part["dataset"])
+    if dataset is None or dataset.grouped:
         return None
     if part["differ"] == Difference.NONE:
         return NO_GROUPS
@@ -151,7 +152,9 @@ def _request(values: Values, root: Path, section: str) -> SourceRequest:
 
 
 def _data(values: Values, root: Path) -> None:
-    Dataset(values["prepare"]["dataset"]).locate(_request(values, root, "prepare"))
+    dataset = named(values["prepare"]["dataset"])
+    if dataset is not None:
+        dataset.locate(_request(values, root, "prepare"))
 
 
 def _public(values: Values, root: Path) -> None:

@@ -85,9 +85,9 @@ def parse_document(text: str, path: Path) -> tuple[Entry, list[Finding]]:
         InputError: it is no YAML, or holds no sections.
     """
     try:
-        yaml = YAML(typ="safe")
-        root, yaml.allow_duplicate_keys = yaml.compose(text), True
-        values = yaml.load(text)
+        reader = YAML(typ="safe")
+        root, reader.allow_duplicate_keys = reader.compose(text), True
+        values = reader.load(text)
     except (YAMLError, ValueError) as error:
         raise InputError(f"{path} is no YAML: {_problem(error)}") from error
     if not isinstance(values, dict):
@@ -145,7 +145,7 @@ def _section(
     return section
 
 
-def _written(node: ScalarNode) -> str:
+def _written(node: Node) -> str:
     """A value with the quotes that it has in the file."""
     if node.style in ("'", '"'):
         return f"{node.style}{_cut(node.value)}{node.style}"

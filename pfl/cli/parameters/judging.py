@@ -25,15 +25,17 @@ def judged(flag: Flag, entry: Entry, over: Flag | None = None) -> Iterator[Findi
 
 def _problems(flag: Flag, entry: Entry, over: Flag | None) -> Iterator[tuple[Entry | None, str]]:
     several = flag.is_list or over is not None
-    kind = f"a list, each entry {flag.may_be}" if several else flag.may_be
     if entry.is_section:
-        yield None, f"{flag.key} is a section, {entry.text}: it must be {kind}."
+        yield None, f"{flag.key} is a section, {entry.text}: {must(flag, several)}"
     elif entry.is_list and not several:
-        yield None, f"{flag.key} is a list, {entry.text}: it must be {kind}."
+        yield None, f"{flag.key} is a list, {entry.text}: {must(flag)}"
     elif entry.is_list:
         yield from _entries(flag, entry, over)
     elif several and entry.value is None:
-        yield None, f"{flag.key} is {shown(entry)}{AS_NONE}: it must be {kind}; [] is an empty one."
+        yield (
+            None,
+            f"{flag.key} is {shown(entry)}{AS_NONE}: {must(flag, several)} [] is an empty one.",
+        )
     elif over is not None:
         yield None, f"{flag.key} is {shown(entry)}, no list: write [{entry.text}]."
     elif (tail := remedy(flag, entry)) is not None:
@@ -53,20 +55,30 @@ def _entries(flag: Flag, entry: Entry, over: Flag | None) -> Iterator[tuple[Entr
         yield None, f"{flag.key} is empty, []: it must have one entry at least."
 
 
+def must(flag: Flag, several: bool = False) -> str:
+    """The end of a sentence, what a value must be: of a rule of its own, in the rule's words."""
+    if several:
+        return f"it must be a list, each entry {flag.may_be}."
+    refusal = flag.refusal("")
+    if isinstance(refusal, InputError):
+        return str(refusal).partition(": ")[2]
+    return f"it must be {flag.may_be}."
+
+
 def remedy(flag: Flag, entry: Entry) -> str | None:
     """The end of a sentence on one value, what it may be; None if the stage takes it."""
-    value, must = entry.value, f"it must be {flag.may_be}."
+    value = entry.value
     if entry.is_section or entry.is_list:
-        return must
+        return must(flag)
     if flag.is_text:
         return _of_text(flag, entry)
     if value is not None and isinstance(value, bool) != flag.is_switch:
-        return must
+        return must(flag)
     refusal = flag.refusal([value] if flag.is_list else value)
     if isinstance(refusal, InputError):
         return str(refusal).partition(": ")[2]
     wrong = refusal is not None or value is None or _outside(flag, value)
-    return must if wrong else None
+    return must(flag) if wrong else None
 
 
 def _of_text(flag: Flag, entry: Entry) -> str | None:

@@ -24,8 +24,9 @@ def method_findings(name: str, entry: Entry) -> Iterator[Finding]:
     if name not in RECORDS:
         told = f"{key} is no method: {nearest(name, RECORDS)}."
         yield Finding(key, entry.line, told)
-    elif entry.value is not None:
-        yield from settings_findings(key, entry, name)
+    else:
+        empty = Entry({}, entry.text, entry.line)
+        yield from settings_findings(key, empty if entry.value is None else entry, name)
 
 
 def settings_findings(key: str, entry: Entry, method: str) -> Iterator[Finding]:

@@ -100,14 +100,17 @@ def read_pipeline(path: Path) -> Pipeline:
 def _uses(path: Path) -> Iterator[_Use]:
     """What each stage of this project takes, in the order of the file."""
     try:
-        described = [*YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"].values()]
+        content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        described = [
+            (str(stage["cmd"]), stage.get("matrix", {})) for stage in content["stages"].values()
+        ]
     except (OSError, ValueError, YAMLError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} cannot be read as a pipeline ({one_line(error)}): run this in the project's "
             "folder, or name it with --project."
         ) from error
-    for stage in described:
-        words = " ".join(str(stage.get("cmd")).split())
+    for command, matrix in described:
+        words = " ".join(command.split())
         named = STAGE.search(words)
         if named is not None:
             yield _Use(
@@ -115,5 +118,5 @@ def _uses(path: Path) -> Iterator[_Use]:
                 tuple(SECTION.findall(words)),
                 frozenset(GIVEN.findall(words)),
                 {item: flag for flag, item in ITEM.findall(words)},
-                {item: KEY.sub(r"\1", str(over)) for item, over in stage.get("matrix", {}).items()},
+                {item: KEY.sub(r"\1", str(over)) for item, over in matrix.items()},
             )

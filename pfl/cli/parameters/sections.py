@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from pfl.cli.parameters.document import Entry, Finding
-from pfl.cli.parameters.judging import judged, shown
+from pfl.cli.parameters.judging import judged, must, shown
 from pfl.cli.parameters.methods import head_findings, method_findings
 from pfl.cli.parameters.names import unknown
 from pfl.cli.parameters.pipeline import Pipeline
@@ -59,8 +59,8 @@ def _flags(section: str, entry: Entry, pipeline: Pipeline) -> Iterator[Finding]:
         if name in given and flag is not None:
             yield from judged(flag, given[name], over)
         elif flag is not None and not _above_is_wrong(name, given):
-            kind = f"a list, each entry {flag.may_be}" if flag.is_list or over else flag.may_be
-            yield Finding(key, entry.line, f"{key} is missing: it must be {kind}.")
+            kind = must(flag, several=flag.is_list or over is not None)
+            yield Finding(key, entry.line, f"{key} is missing: {kind}")
 
 
 def _above_is_wrong(name: str, given: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from pfl.data.images.images import ImageFiles, Images
 from pfl.data.samples.index import TRAIN, Index
 from pfl.data.sources.duplicates import absent, hashes_of_artifact, hashes_of_source
 from pfl.data.sources.files import walk
-from pfl.data.sources.registry import Dataset
+from pfl.data.sources.registry import Dataset, named
 from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest
 from pfl.errors import InputError
 
@@ -49,7 +49,7 @@ def public_source(name: str) -> Dataset | None:
     """
     if name == UNLABELLED:
         return None
-    dataset = next((member for member in Dataset if member == name), None)
+    dataset = named(name)
     if dataset is None:
         raise InputError(
             f"pretraining.datasets names '{name}': choose {UNLABELLED}, or one of "

@@ -48,3 +48,8 @@ class Dataset(StrEnum):
     FOLDER = "folder", folder.load, folder.find, True
     NPZ = "npz", npz.load, npz.find, True
     RATINGS = "ratings", ratings.load, ratings.find, True
+
+
+def named(name: str) -> Dataset | None:
+    """The data set of this name; None where there is none."""
+    return next((dataset for dataset in Dataset if dataset == name), None)
