@@ -10,6 +10,7 @@ NO_SCM := $(if $(shell git rev-parse --is-inside-work-tree 2>/dev/null),false,tr
 
 repro: install
 	@$(BIN)/python -m stages._links
+	@$(BIN)/pfl check
 	@PATH="$(CURDIR)/$(BIN):$$PATH" dvc repro
 	@$(BIN)/pfl results
 

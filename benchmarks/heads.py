@@ -26,7 +26,8 @@ from pfl.data.tensors.federated_data import FederatedData
 from pfl.runtime.rng import stream
 from pfl.runtime.workers import workers
 from pfl.training.evaluation import score_clients
-from pfl.training.methods.heads import head_problem, head_settings, head_training
+from pfl.training.head_settings import head_settings, head_training
+from pfl.training.methods.heads import head_problem
 from pfl.training.networks import build_head
 from pfl.training.problem import LocalProblem
 from pfl.training.rounds import begin

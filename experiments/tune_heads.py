@@ -38,7 +38,8 @@ from pfl.data.tensors.federated_data import FederatedData, Holdout, federate
 from pfl.errors import InputError
 from pfl.runtime.workers import workers
 from pfl.training.evaluation import score_clients
-from pfl.training.methods.heads import head_problem, head_settings, head_training
+from pfl.training.head_settings import head_settings, head_training
+from pfl.training.methods.heads import head_problem
 from pfl.training.rounds import Federation, begin, play_round
 
 BUDGET = 24

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from threadpoolctl import threadpool_limits
 
@@ -25,6 +26,7 @@ Quiet = Annotated[
 ]
 BY_DVC = "DVC_STAGE"  # a variable that DVC gives the commands that it runs
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
+HINT = "`dvc repro` makes flags of the parameters: `pfl check` says by their keys what is wrong."
 PrecisionFlag = Annotated[Precision, typer.Option(help="fp32 or bf16.")]
 DeviceFlag = Annotated[Device, typer.Option(help="auto, cpu or cuda.")]
 Scratch = Annotated[Path, typer.Option(help="Folder for unfinished work, which a rerun takes up.")]
@@ -45,6 +47,10 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
     """
     try:
         app_of(stage, *outputs, alone=alone)()
+    except SystemExit as end:
+        if end.code == click.UsageError.exit_code:
+            typer.echo(HINT, err=True)
+        raise
     except InputError as error:
         _stop(str(error))
     except OSError as error:
@@ -52,6 +58,11 @@ def run(stage: Callable[..., None], *outputs: str, alone: bool = True) -> None:
         if sentence is None:
             raise
         _stop(f"{sentence}, and run again. Finished artifacts are intact.")
+
+
+def parser(stage: Callable[..., None]) -> click.Command:
+    """The command that parses the flags of a stage function, for whoever only wants to ask it."""
+    return typer.main.get_command(app_of(stage, alone=False))
 
 
 def app_of(stage: Callable[..., None], *outputs: str, alone: bool = True) -> typer.Typer:
@@ -113,6 +124,19 @@ def positive(value: float) -> float:
     if not finite(value) > 0:
         raise typer.BadParameter(f"{value} is not above 0.")
     return value
+
+
+def obeying(rule: Callable[[Any], object]) -> Callable[[Any], Any]:
+    """A callback for a flag that ``rule`` refuses by a sentence of its own, an ``InputError``.
+
+    So a wrong value is told before anything is read, and `pfl check` tells the same.
+    """
+
+    def callback(value: Any) -> Any:
+        rule(value)
+        return value
+
+    return callback
 
 
 def _stop(sentence: str) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 from typer import Option
 
 from pfl.training.settings import SETTINGS, Models
@@ -14,10 +15,25 @@ if TYPE_CHECKING:
     from pfl.training.run import Watch
 
 
+class Setting(click.ParamType):  # type: ignore[type-arg]  # older versions know none
+    """A number whose range is checked where :class:`Training` is made, which knows its section."""
+
+    def __init__(self, key: str) -> None:
+        self.kind, self.within = SETTINGS[key]
+        self.plain = click.types.convert_type(self.kind)
+        self.name = self.plain.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        return self.plain.convert(value, param, ctx)
+
+
 def _setting(key: str, meaning: str) -> Any:
-    """The flag of a setting that is checked where :class:`Training` is made, with its range."""
-    within = SETTINGS[key][1]
-    return Option(help=meaning, metavar=str(within) if within else None)
+    """The flag of a setting; those of yes or no have no range."""
+    kind, within = SETTINGS[key]
+    if kind is bool:
+        return Option(help=meaning)
+    return Option(help=meaning, metavar=str(within), click_type=Setting(key))
 
 
 TrainingSeed = Annotated[

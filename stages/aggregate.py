@@ -20,13 +20,34 @@ from pfl.fedhip.server import write_server
 from pfl.fedhip.uploads import Uploads, open_uploads, packed_bytes
 from pfl.privacy.differential.gaussian import Bytes, secret_bytes, seeded_bytes
 from pfl.privacy.differential.release import Privacy, release
-from pfl.privacy.secure_aggregation.simulation import secure_sum
-from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
 from pfl.runtime.values import number_or_auto, whole_or_auto
 from stages._artifacts import UploadsFile
-from stages._run import LARGEST_SEED, run
+from stages._run import LARGEST_SEED, finite, obeying, run
 
 log = logging.getLogger("pfl")
+
+
+def _ridge(text: str) -> float | None:
+    return number_or_auto(text, "aggregate.beta")
+
+
+def _degree(text: str) -> int | None:
+    return whole_or_auto(text, "aggregate.neighbors")
+
+
+def _promised(text: str) -> float | None:
+    return number_or_auto(text, "aggregate.privacy.epsilon", word="none")
+
+
+def _noise(seed: str) -> Bytes:
+    """Where the noise comes from."""
+    if seed == "secret":
+        return secret_bytes
+    if seed.isdecimal() and int(seed) <= LARGEST_SEED:
+        return seeded_bytes(int(seed))
+    raise InputError(
+        f"aggregate.privacy.seed is '{seed}': it must be secret or a whole number from 0 on."
+    )
 
 
 def aggregate(
@@ -35,7 +56,10 @@ def aggregate(
     members: Annotated[Path, typer.Option(help="Output: which clients are in the sums.")],
     upload: Annotated[Path, typer.Option(help="Output: the bytes that these clients sent.")],
     beta: Annotated[
-        str, typer.Option(help="Ridge β of the global head, above 0, or auto: by GCV.")
+        str,
+        typer.Option(
+            callback=obeying(_ridge), help="Ridge β of the global head, above 0, or auto: by GCV."
+        ),
     ],
     leave_out: Annotated[
         # An empty list in params.yaml is no flag at all.
@@ -50,22 +74,33 @@ def aggregate(
         bool, typer.Option(help="Add masked uploads, so that the server sees the sums alone.")
     ],
     neighbors: Annotated[
-        str, typer.Option(help="Clients that each one masks with, 2 or more, or auto.")
+        str,
+        typer.Option(
+            callback=obeying(_degree), help="Clients that each one masks with, 2 or more, or auto."
+        ),
     ],
     privacy_epsilon: Annotated[
         str,
-        typer.Option("--privacy.epsilon", help="ε of differentially private sums, or none."),
+        typer.Option(
+            "--privacy.epsilon",
+            callback=obeying(_promised),
+            help="ε of differentially private sums, or none.",
+        ),
     ],
-    privacy_delta: Annotated[float, typer.Option("--privacy.delta", help="δ of private sums.")],
+    privacy_delta: Annotated[
+        float, typer.Option("--privacy.delta", callback=finite, help="δ of private sums.")
+    ],
     privacy_seed: Annotated[
         str,
-        typer.Option("--privacy.seed", help="Of the noise: secret, or a number to simulate."),
+        typer.Option(
+            "--privacy.seed",
+            callback=obeying(_noise),
+            help="Of the noise: secret, or a number to simulate.",
+        ),
     ],
 ) -> None:
     """Add the integer moments of all clients but those left out and solve for the global head G."""
-    ridge = number_or_auto(beta, "aggregate.beta")
-    degree = whole_or_auto(neighbors, "aggregate.neighbors")
-    promised = number_or_auto(privacy_epsilon, "aggregate.privacy.epsilon", word="none")
+    ridge, degree, promised = _ridge(beta), _degree(neighbors), _promised(privacy_epsilon)
     noise, facts = _noise(privacy_seed), dict[str, Attribute]()
     with open_uploads(uploads) as sent:
         privacy = None if promised is None else Privacy(promised, privacy_delta, sent.norm)
@@ -110,21 +145,14 @@ def _secure_total(
     sent: Uploads, clients: Sequence[int], neighbors: int | None
 ) -> tuple[Moments, int]:
     """The same through masked uploads; see ``docs/secure-sum.md``."""
+    # Imported here because it takes long, and few runs mask uploads.
+    from pfl.privacy.secure_aggregation.simulation import secure_sum
+    from pfl.privacy.secure_aggregation.vectors import from_vector, to_vector
+
     if len(clients) == 2:
         log.warning("With two clients each learns from the sum what the other sent.")
     vector, size = secure_sum(clients, lambda k: to_vector(sent.of(k)), os.urandom, neighbors)
     return from_vector(vector, sent.zero), size
-
-
-def _noise(seed: str) -> Bytes:
-    """Where the noise comes from."""
-    if seed == "secret":
-        return secret_bytes
-    if seed.isdecimal() and int(seed) <= LARGEST_SEED:
-        return seeded_bytes(int(seed))
-    raise InputError(
-        f"aggregate.privacy.seed is '{seed}': it must be secret or a whole number from 0 on."
-    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from pfl.evaluation.metrics import (
     PERSONALIZED,
     UPLOAD_BYTES,
 )
-from pfl.evaluation.reliability.figure import draw_reliability
 from pfl.report.comparison import (
     comparison_csv,
     comparison_json,
@@ -22,10 +21,7 @@ from pfl.report.comparison import (
     run_folders,
     summary_json,
 )
-from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
 from pfl.report.local_test import read_outcomes
-from pfl.report.reliability import gather_bins
-from pfl.report.statistics.figure import draw_ranks
 from pfl.report.statistics.ranks import ranks
 from pfl.report.statistics.summary import summarize
 from stages._artifacts import FedhipFolder, HeadRunsFolder, RunsFolder
@@ -56,6 +52,12 @@ def compare(
     ],
 ) -> None:  # fmt: skip
     """Compare the methods' last rounds, and FedHiP's heads."""
+    # Imported here because they take long, which --help and a wrong flag need not wait for.
+    from pfl.evaluation.reliability.figure import draw_reliability
+    from pfl.report.comparison_figures import draw_bytes, draw_comparison, draw_rounds
+    from pfl.report.reliability import gather_bins
+    from pfl.report.statistics.figure import draw_ranks
+
     folders = run_folders(runs, methods, seeds) | run_folders(head_runs, heads, seeds, HEAD_PREFIX)
     outcomes = read_outcomes(folders, fedhip)
     table = gather(folders, fedhip, summarize(outcomes, baseline))

@@ -9,7 +9,7 @@ from typer import Option
 
 from pfl.runtime.locks import only_writer
 from pfl.runtime.values import Device, Precision, number_or_auto, whole_or_auto
-from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, obeying, run
 
 if TYPE_CHECKING:
     from pfl.backbones.extraction.blocks import Block
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pfl.backbones.extraction.shards import Shard
 
 log = logging.getLogger("pfl")
+
+
+def _side(text: str) -> int | None:
+    return whole_or_auto(text, "extract.image-size")
+
+
+def _bound(text: str) -> float | None:
+    return number_or_auto(text, "extract.feature-range")
 
 
 def extract(
@@ -29,11 +37,19 @@ def extract(
         Path, Option(help="Weights file, or folder with <backbone>.pth, .pt or .safetensors.")
     ],
     image_size: Annotated[
-        str, Option(help="Side of the square that the backbone sees, pixels, or auto.")
+        str,
+        Option(
+            callback=obeying(_side),
+            help="Side of the square that the backbone sees, pixels, or auto.",
+        ),
     ],
     batch_size: Annotated[int, Option(help="Images per batch.", min=1)],
     feature_range: Annotated[
-        str, Option(help="Largest feature magnitude that fixed point must hold, or auto.")
+        str,
+        Option(
+            callback=obeying(_bound),
+            help="Largest feature magnitude that fixed point must hold, or auto.",
+        ),
     ] = "auto",
     precision: PrecisionFlag = Precision.fp32,
     device: DeviceFlag = Device.auto,
@@ -46,8 +62,7 @@ def extract(
 
     A stopped run goes on where it was; the result is the same to the byte.
     """
-    side = whole_or_auto(image_size, "extract.image-size")
-    bound = number_or_auto(feature_range, "extract.feature-range")
+    side, bound = _side(image_size), _bound(feature_range)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     import torch
 

@@ -35,7 +35,8 @@ def heads(
     goes on after its last finished round; the result is the same to the byte.
     """
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
-    from pfl.training.methods.heads import head_problem, head_settings, head_training
+    from pfl.training.head_settings import head_settings, head_training
+    from pfl.training.methods.heads import head_problem
     from pfl.training.problem import holdout
 
     values = read_section(settings)

@@ -8,12 +8,11 @@ from typer import Option
 
 from pfl.artifacts.csv import csv_text
 from pfl.artifacts.files import write_text
-from pfl.data.partition.figure import draw_counts
 from pfl.data.partition.partition import PartitionSettings, Scheme, partition_samples
 from pfl.data.partition.schemes import CONCENTRATIONS
 from pfl.data.samples.clients import Clients, write_clients
 from pfl.data.samples.index import read_index
-from stages._run import LARGEST_SEED, run
+from stages._run import LARGEST_SEED, finite, run
 
 
 def partition(
@@ -29,6 +28,7 @@ def partition(
         Option(
             min=CONCENTRATIONS[0],
             max=CONCENTRATIONS[1],
+            callback=finite,
             help="Dirichlet concentration, small is heterogeneous. "
             "Schemes dirichlet and quantity; ignored by the others.",
         ),
@@ -46,6 +46,9 @@ def partition(
     seed: Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of every random choice.")],
 ) -> None:
     """Deal training samples by a scheme, and test samples after the training distribution."""
+    # Imported here because it takes long, which --help and a wrong flag need not wait for.
+    from pfl.data.partition.figure import draw_counts
+
     samples = read_index(index)
     settings = PartitionSettings(
         scheme, clients, concentration, classes_per_client, min_samples, external_group

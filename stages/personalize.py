@@ -1,7 +1,7 @@
 """Phase 3 on the clients: each client's own heads from its own samples and the server's answer."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from pfl.data.samples.index import read_index
 from pfl.fedhip.families.table import Family
 from pfl.fedhip.heads import create_heads
 from pfl.fedhip.members import read_members
-from pfl.fedhip.selection.candidates import Prior, personalize_settings
+from pfl.fedhip.selection.candidates import NUMBERS, Prior, personalize_settings
 from pfl.fedhip.selection.choice import Chosen, choose, prepare_choice
 from pfl.fedhip.server import read_server
 from pfl.runtime.machine import cores
@@ -24,7 +24,32 @@ from pfl.runtime.process import keep_memory
 from pfl.runtime.progress import progress
 from stages._artifacts import ClientsFile, FeaturesFile, IndexFile, ServerFile
 from stages._feature_map import Lift, Norm, Project, Seed, feature_map
-from stages._run import run
+from stages._run import obeying, run
+
+FREE = {"family": "auto", "prior": "auto", **dict.fromkeys(NUMBERS, "auto")}
+
+
+def _number(name: str, meaning: str) -> Any:
+    """The flag of a number that may be left to leave-one-out."""
+
+    def rule(text: str) -> object:
+        return personalize_settings(FREE | {name: text})
+
+    return typer.Option(callback=obeying(rule), help=meaning)
+
+
+Alpha = Annotated[str, _number("alpha", "Weight α of a client's own samples in (14), or auto.")]
+Beta = Annotated[str, _number("beta", "Ridge β of the local head, above 0, or auto.")]
+Rho = Annotated[str, _number("rho", "Ridge ρ of the anchored head to the global one, or auto.")]
+Shrinkage = Annotated[
+    str, _number("shrinkage", "Ridge λ of lda, in mean variances of a feature, or auto.")
+]
+Pull = Annotated[
+    str, _number("pull", "Samples κ by which everybody's class means count in lda, or auto.")
+]
+Smoothing = Annotated[
+    str, _number("smoothing", "Samples of each class, spread as everybody's, added to it, or auto.")
+]
 
 
 def personalize(
@@ -32,27 +57,11 @@ def personalize(
     members: Annotated[Path, typer.Option(help="Which clients are in the server's sums.")],
     out: Annotated[Path, typer.Option(help="Output: every client's heads.")],
     family: Annotated[Family, typer.Option(help="How the personalized head is made.")],
-    alpha: Annotated[
-        str, typer.Option(help="Weight α of a client's own samples in (14), or auto.")
-    ],
-    beta: Annotated[str, typer.Option(help="Ridge β of the local head, above 0, or auto.")],
-    rho: Annotated[
-        str, typer.Option(help="Ridge ρ of the anchored head to the global one, or auto.")
-    ],
-    shrinkage: Annotated[
-        str, typer.Option(help="Ridge λ of lda, in mean variances of a feature, or auto.")
-    ],
-    pull: Annotated[
-        str,
-        typer.Option(help="Samples κ by which everybody's class means count in lda, or auto."),
-    ],
+    alpha: Alpha, beta: Beta, rho: Rho, shrinkage: Shrinkage, pull: Pull,
     prior: Annotated[
         Prior, typer.Option(help="Whether the personalized head counts the client's class prior.")
     ],
-    smoothing: Annotated[
-        str,
-        typer.Option(help="Samples of each class, spread as everybody's, added to it, or auto."),
-    ],
+    smoothing: Smoothing,
     project: Project, lift: Lift, norm: Norm, seed: Seed,
 ) -> None:  # fmt: skip
     """Choose and solve for every client's heads.

@@ -17,16 +17,30 @@ from pfl.data.sources.samples import (
 )
 from pfl.data.sources.sites import Difference, SiteSettings, as_sites
 from pfl.errors import InputError
-from stages._run import LARGEST_SEED, finite, run
+from stages._run import LARGEST_SEED, finite, obeying, run
 
 log = logging.getLogger(__name__)
+
+
+def _share(test_fraction: float) -> None:
+    if not test_fraction < 1:
+        raise InputError(
+            f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
+            "one in [0, 1)."
+        )
 
 
 def prepare(
     dataset: Annotated[Dataset, Option(help="Which data set.")],
     path: Annotated[Path, Option(help="File or folder that it is read from.")],
     test_fraction: Annotated[
-        float, Option(min=0.0, max=1.0, help="Share in [0, 1) cut off where no test split exists.")
+        float,
+        Option(
+            min=0.0,
+            max=1.0,
+            callback=obeying(_share),
+            help="Share in [0, 1) cut off where no test split exists.",
+        ),
     ],
     seed: Annotated[
         int, Option(min=0, max=LARGEST_SEED, help="Seed of that cut and of the sites.")
@@ -59,11 +73,7 @@ def prepare(
     ] = MissingImages.REFUSE,
 ) -> None:
     """Read a data set and store its images, labels, splits and groups."""
-    if not test_fraction < 1:
-        raise InputError(
-            f"prepare.test-fraction is {test_fraction}, which leaves no training samples: choose "
-            "one in [0, 1)."
-        )
+    _share(test_fraction)
     settings = SiteSettings(differ, strength, sites, seed)
     loaded = dataset.load(
         SourceRequest(path, download, test_fraction, seed, users, test_images, missing_images)

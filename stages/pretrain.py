@@ -28,14 +28,23 @@ Heads = Annotated[int, Option(min=1, help="Attention heads, which divide the wid
 DecoderWidth = Annotated[int, Option(min=4, help="Numbers per patch in the decoder.")]
 DecoderDepth = Annotated[int, Option(min=1, help="Transformer blocks of the decoder.")]
 DecoderHeads = Annotated[int, Option(min=1, help="Attention heads of the decoder.")]
-Ratio = Annotated[float, Option(min=0.0, max=1.0, help="Share of the patches that is hidden.")]
-Crop = Annotated[float, Option(min=0.0, max=1.0, help="Least share of an image in a crop; 1: all.")]
+Ratio = Annotated[
+    float, Option(min=0.0, max=1.0, callback=finite, help="Share of the patches that is hidden.")
+]
+Crop = Annotated[
+    float,
+    Option(min=0.0, max=1.0, callback=finite, help="Least share of an image in a crop; 1: all."),
+]
 Epochs = Annotated[int, Option(min=0, help="Passes over the images; 0: untrained.")]
-Warmup = Annotated[float, Option(min=0.0, help="Epochs over which the learning rate rises.")]
+Warmup = Annotated[
+    float, Option(min=0.0, callback=finite, help="Epochs over which the learning rate rises.")
+]
 Batch = Annotated[int, Option(min=1, help="Images a step.")]
 Rate = Annotated[float, Option(callback=positive, help="Learning rate for batches of 256.")]
 Decay = Annotated[float, Option(min=0.0, callback=finite, help="Weight decay.")]
-Average = Annotated[float, Option(min=0.0, max=1.0, help="Moving average of weights; 0: none.")]
+Average = Annotated[
+    float, Option(min=0.0, max=1.0, callback=finite, help="Moving average of weights; 0: none.")
+]
 Every = Annotated[int, Option(min=1, help="Epochs between linear probes.")]
 Threads = Annotated[int, Option(min=1, help="Of the CPU; another number may change last bits.")]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Of weights, order, crops and masks.")]

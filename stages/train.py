@@ -8,8 +8,8 @@ import typer
 
 import stages._training as flags
 from pfl.runtime.values import whole_or_auto
-from pfl.training.settings import Training
-from stages._run import DeviceFlag, PrecisionFlag, Scratch, run
+from pfl.training.settings import Network, Training
+from stages._run import DeviceFlag, PrecisionFlag, Scratch, obeying, run
 from stages._section import read_section
 
 if TYPE_CHECKING:
@@ -17,13 +17,19 @@ if TYPE_CHECKING:
     from pfl.data.tensors.federated_data import FederatedData, Holdout
 
 Method = Annotated[str, typer.Option(help="Name of the method.")]
-Network = Annotated[
-    str,
-    typer.Option(help="lenet5, resnet18, resnet34, resnet20, resnet20a, resnet32, resnet32a."),
-]
-ImageSize = Annotated[str, typer.Option(help="Side of the images, pixels, or auto: as they are.")]
+NetworkFlag = Annotated[Network, typer.Option(help="The network that all of them train.")]
 BeginFrom = Annotated[
     Path, typer.Option(help="File of a run to begin from, or a folder with one, or with none.")
+]
+
+
+def _side(text: str) -> int | None:
+    return whole_or_auto(text, "rounds.image-size")
+
+
+ImageSize = Annotated[
+    str,
+    typer.Option(callback=obeying(_side), help="Side of the images, pixels, or auto: as they are."),
 ]
 Augment = Annotated[bool, typer.Option(help="Random crops and mirroring of training images.")]
 
@@ -31,7 +37,7 @@ Augment = Annotated[bool, typer.Option(help="Random crops and mirroring of train
 def train(
     method: Method, seed: flags.TrainingSeed, settings: flags.MethodSection,
     images: flags.Input, index: flags.Input, clients_file: flags.Input, report: flags.Report,
-    out: flags.ModelsFile, network: Network, begin_from: BeginFrom, image_size: ImageSize,
+    out: flags.ModelsFile, network: NetworkFlag, begin_from: BeginFrom, image_size: ImageSize,
     augment: Augment,
     rounds: flags.Rounds, epochs: flags.Epochs, batch_size: flags.BatchSize,
     learning_rate: flags.LearningRate, learning_rate_decay: flags.LearningRateDecay,
@@ -53,7 +59,7 @@ def train(
         "validation-fraction": validation_fraction, "evaluate-every": evaluate_every, "test": test,
         "precision": precision, "device": device,
     })  # fmt: skip
-    size = whole_or_auto(image_size, "rounds.image-size")
+    size = _side(image_size)
     # Imported here because they take seconds, which --help and a wrong flag need not wait for.
     from pfl.runtime.scratch import file_sha256
     from pfl.training.methods.registry import make_algorithm
@@ -71,9 +77,9 @@ def train(
         lambda model: make_algorithm(method, model, values, f"train.{method}"),
         data,
     )
-    facts = {"method": method, "settings": values, "network": network, "image-size": image_size,
-             "augment": augment, "evaluate-every": evaluate_every, "test": test,
-             "training": training.facts, "holdout": kept.facts,
+    facts = {"method": method, "settings": values, "network": str(network),
+             "image-size": image_size, "augment": augment, "evaluate-every": evaluate_every,
+             "test": test, "training": training.facts, "holdout": kept.facts,
              "begin-from": file_sha256(checkpoint) if checkpoint else None}  # fmt: skip
     inputs = (images, index, clients_file)
     flags.train_and_report(problem, owners, facts, inputs, report, out, scratch, "train")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import typer
 
 from pfl.cli.commands import membership
+from pfl.cli.commands.check import check
 from pfl.cli.commands.compare import compare
 from pfl.cli.commands.export import export
 from pfl.cli.commands.group import Commands
@@ -17,6 +18,7 @@ from pfl.cli.commands.verify import verify
 
 app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=True)
 COMMANDS: tuple[Callable[..., None], ...] = (
+    check,
     results,
     inspect,
     verify,

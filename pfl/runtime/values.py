@@ -71,19 +71,26 @@ def checked(parameter: str, value: object, kind: type[Any], within: Range | None
         InputError: it is of another kind or out of its range; ``parameter``, its key in
             ``params.yaml``, is named.
     """
+    shown = f"'{value}'" if isinstance(value, str) else value
     if issubclass(kind, StrEnum):
         if value in list(kind):
             return kind(str(value))
-        raise InputError(f"{parameter} is {value}: choose from {', '.join(kind)}.")
+        raise InputError(f"{parameter} is {shown}: choose from {', '.join(kind)}.")
     numbers = (int, float) if kind is float else (kind,)
     # In Python True is an integer; for a number of layers it is a mistake.
     if not isinstance(value, numbers) or isinstance(value, bool) != (kind is bool):
-        names = {bool: "true or false", int: "a whole number", float: "a number"}
-        raise InputError(f"{parameter} is {value}: it must be {names[kind]}.")
+        raise InputError(f"{parameter} is {shown}: it must be {may_be(kind)}.")
     if within is not None and value not in within:
-        what = "whole number" if kind is int else "number"
-        raise InputError(f"{parameter} is {value}: choose a {what} with {within}.")
+        raise InputError(f"{parameter} is {value}: choose {may_be(kind, within)}.")
     return kind(value)
+
+
+def may_be(kind: type[Any], within: Range | None = None) -> str:
+    """What :func:`checked` lets through, for a sentence."""
+    if issubclass(kind, StrEnum):
+        return f"one of {', '.join(kind)}"
+    what = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    return what if within is None else f"{what} with {within}"
 
 
 def number_or_auto(

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 
 from pfl.errors import InputError
+from pfl.training.settings import Network
 
 SMALL_IMAGE = 64  # up to this size a residual network begins with a 3 × 3 convolution
 SMALLEST = 4  # pixels that two poolings need
@@ -223,11 +224,11 @@ def _named(**layers: nn.Module) -> nn.Sequential:
 
 
 NETWORKS: dict[str, Callable[[ImageShape], nn.Module]] = {
-    "lenet5": _lenet5,
-    "resnet18": lambda shape: _resnet(shape, (2, 2, 2, 2), (64, 128, 256, 512)),
-    "resnet34": lambda shape: _resnet(shape, (3, 4, 6, 3), (64, 128, 256, 512)),
-    "resnet20": lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64)),
-    "resnet32": lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64)),
-    "resnet20a": lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64), project=False),
-    "resnet32a": lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64), project=False),
+    Network.LENET5: _lenet5,
+    Network.RESNET18: lambda shape: _resnet(shape, (2, 2, 2, 2), (64, 128, 256, 512)),
+    Network.RESNET34: lambda shape: _resnet(shape, (3, 4, 6, 3), (64, 128, 256, 512)),
+    Network.RESNET20: lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64)),
+    Network.RESNET32: lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64)),
+    Network.RESNET20A: lambda shape: _resnet(shape, (3, 3, 3), (16, 32, 64), project=False),
+    Network.RESNET32A: lambda shape: _resnet(shape, (5, 5, 5), (16, 32, 64), project=False),
 }

@@ -32,6 +32,18 @@ class Models(StrEnum):
     TRAINED = "trained"
 
 
+class Network(StrEnum):
+    """The networks that :mod:`pfl.training.networks` builds."""
+
+    LENET5 = "lenet5"
+    RESNET18 = "resnet18"
+    RESNET34 = "resnet34"
+    RESNET20 = "resnet20"
+    RESNET32 = "resnet32"
+    RESNET20A = "resnet20a"
+    RESNET32A = "resnet32a"
+
+
 class SettingError(InputError):
     """A method's setting that does not go with the network, or with another setting.
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from experiments.ladders import LADDERS, OWN, STARTS, entry, ladders_of, search
-from pfl.training.methods.heads import head_settings
+from pfl.training.head_settings import head_settings
 from pfl.training.methods.registry import make_algorithm
 from pfl.training.networks import build_head
 from tests.federations import generator

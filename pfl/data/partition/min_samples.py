@@ -5,8 +5,6 @@ Both functions work on the counts per client and class, keep every class's total
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import maximum_flow
 
 
 def top_up(
@@ -77,6 +75,10 @@ def reroute(
     need = int(np.maximum(-surplus, 0).sum())
     if need == 0:
         return count
+    # Imported here because it takes long, and few partitions come to it.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import maximum_flow
+
     source, sink, person = 0, 1, 2 + np.arange(clients)
     giver, taker = np.flatnonzero(surplus > 0), np.flatnonzero(surplus < 0)
     holder, held_class = np.nonzero(count)

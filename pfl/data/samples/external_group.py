@@ -27,12 +27,7 @@ def outside(index: Index, name: str) -> Bool[np.ndarray, " n"]:
     """
     if not name:
         return np.zeros(len(index.label), bool)
-    found = find_name(name, index.groups)
-    if found is None:
-        raise InputError(
-            f"The external-group is '{name}', which is no group of these data: "
-            f"{_choices(index.groups)}."
-        )
+    found = check_group(name, index.groups)
     mask: np.ndarray = np.equal(index.group, index.groups.index(found))
     others = [group for group in index.groups if group != found]
     if not mask.any():
@@ -46,11 +41,25 @@ def outside(index: Index, name: str) -> Bool[np.ndarray, " n"]:
     return mask
 
 
+def check_group(name: str, groups: Sequence[str]) -> str:
+    """The one of the groups that is meant.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = find_name(name, groups)
+    if found is None:
+        raise InputError(
+            f"The external-group is '{name}', which is no group of these data: {_choices(groups)}."
+        )
+    return found
+
+
 def _choices(groups: Sequence[str]) -> str:
     """What to do instead."""
     if len(groups) < 2:
-        return "leave it empty, or give prepare data with groups"
-    return f"choose one of {', '.join(groups)}, or leave it empty"
+        return "set it to '' for none, or give prepare data with groups"
+    return f"choose one of {', '.join(groups)}, or '' for none"
 
 
 def inside(

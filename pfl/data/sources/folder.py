@@ -51,12 +51,7 @@ def load(request: SourceRequest) -> Samples:
     Raises:
         InputError: the folder is missing, empty or in none of the layouts, or a link leads out.
     """
-    root = request.path
-    if not root.is_dir():
-        raise InputError(
-            f"{root} is not a folder: set `{request.section}.path` to the one that holds your "
-            f"images as {LAYOUTS}."
-        )
+    root = find(request)
     files = _parse(root, walk(root, DEEPEST, LAYOUTS))
     split = _numbered_splits(root, [file.split for file in files])
     label, classes = _numbered([file.label for file in files])
@@ -64,6 +59,20 @@ def load(request: SourceRequest) -> Samples:
     index = Index(label, split, group, classes, groups)
     images = ImageFiles(root, tuple(file.name for file in files))
     return assemble(images, index, request, cut=not index.test.any())
+
+
+def find(request: SourceRequest) -> Path:
+    """The folder.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if not request.path.is_dir():
+        raise InputError(
+            f"{request.path} is not a folder: set `{request.section}.path` to the one that holds "
+            f"your images as {LAYOUTS}."
+        )
+    return request.path
 
 
 def _parse(root: Path, names: list[str]) -> list[_File]:

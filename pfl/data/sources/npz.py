@@ -40,7 +40,7 @@ def load(request: SourceRequest) -> Samples:
         InputError: an array is missing, damaged, of a wrong type, shape or length, or labels have
             gaps; the message says how to convert it.
     """
-    path = _file(request)
+    path = find(request)
     names = names_in(path)
     _check_names(path, names)
     arrays = read_arrays(path, [name for name in KNOWN if name in names])
@@ -69,7 +69,12 @@ def load(request: SourceRequest) -> Samples:
     return assemble(images, index, request, cut=len(splits) == 1)
 
 
-def _file(request: SourceRequest) -> Path:
+def find(request: SourceRequest) -> Path:
+    """The file ``request.path``, or the only ``.npz`` file in that folder.
+
+    Raises:
+        InputError: it is not there.
+    """
     path = request.path
     if path.is_file():
         return path

@@ -6,6 +6,7 @@ out of training; with their labels they tell how good features are while it goes
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pfl.data.images.images import ImageFiles, Images
 from pfl.data.samples.index import TRAIN, Index
 from pfl.data.sources.duplicates import absent, hashes_of_artifact, hashes_of_source
 from pfl.data.sources.files import walk
-from pfl.data.sources.registry import Dataset
+from pfl.data.sources.registry import Dataset, named
 from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest
 from pfl.errors import InputError
 
@@ -28,14 +29,9 @@ def load_public(name: str, request: SourceRequest) -> Samples:
     Raises:
         InputError: there is no such data set, or it cannot be used.
     """
-    if name == UNLABELLED:
-        return _unlabelled(request)
-    dataset = next((member for member in Dataset if member == name), None)
+    dataset = public_source(name)
     if dataset is None:
-        raise InputError(
-            f"pretraining.datasets names '{name}': choose {UNLABELLED}, or one of "
-            f"{', '.join(Dataset)}."
-        )
+        return _unlabelled(request)
     public = dataset.load(request)
     if public.index.image is not None:
         raise InputError(
@@ -45,12 +41,41 @@ def load_public(name: str, request: SourceRequest) -> Samples:
     return public
 
 
-def _unlabelled(request: SourceRequest) -> Samples:
-    root = request.path
-    if not root.is_dir():
+def public_source(name: str) -> Dataset | None:
+    """The data set of this name; None for ``unlabelled``.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name == UNLABELLED:
+        return None
+    dataset = named(name)
+    if dataset is None:
         raise InputError(
-            f"{root} is not a folder: set public.path to the one that holds your images."
+            f"pretraining.datasets names '{name}': choose {UNLABELLED}, or one of "
+            f"{', '.join(Dataset)}."
         )
+    return dataset
+
+
+def find_public(name: str, request: SourceRequest) -> Path:
+    """Where the data set ``name`` is, or the images without labels.
+
+    Raises:
+        InputError: there is no such data set, or it is not there.
+    """
+    dataset = public_source(name)
+    if dataset is not None:
+        dataset.locate(request)
+    elif not request.path.is_dir():
+        raise InputError(
+            f"{request.path} is not a folder: set public.path to the one that holds your images."
+        )
+    return request.path
+
+
+def _unlabelled(request: SourceRequest) -> Samples:
+    root = find_public(UNLABELLED, request)
     names = tuple(walk(root, DEEPEST, LAYOUT))
     none = np.zeros(len(names), np.int64)
     index = Index(none, none + TRAIN, none, (UNLABELLED,), NO_GROUPS)

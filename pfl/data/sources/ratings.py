@@ -52,11 +52,7 @@ def load(request: SourceRequest) -> Samples:
         InputError: the folder holds no tables, a table cannot be used, an image is missing, a user
             rated one twice, or there are fewer users than asked for.
     """
-    root = request.path
-    if not root.is_dir():
-        raise InputError(
-            f"{root} is not a folder: set `{request.section}.path` to one that holds {LAYOUT}."
-        )
+    root = find(request)
     names = walk(root, DEEPEST, LAYOUT)
     tables = [name for name in names if name.lower().endswith(TABLE)]
     if not tables:
@@ -77,6 +73,20 @@ def load(request: SourceRequest) -> Samples:
     )
     facts = {"users": request.users} | ({"left-out": len(missing)} if missing else {})
     return replace(samples, attributes=samples.attributes | facts)
+
+
+def find(request: SourceRequest) -> Path:
+    """The folder.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if not request.path.is_dir():
+        raise InputError(
+            f"{request.path} is not a folder: set `{request.section}.path` to one that holds "
+            f"{LAYOUT}."
+        )
+    return request.path
 
 
 def _index(

@@ -40,12 +40,23 @@ class SiteSettings:
             ``labels``, the share of the classes that change names, in 0 … 1.
         count: how many sites, where the data have no groups.
         seed: of who is where, and of each site's own change.
+
+    Raises:
+        InputError: the strength is no share, where labels differ.
     """
 
     differ: Difference
     strength: float
     count: int
     seed: int
+
+    def __post_init__(self) -> None:
+        """Check the strength."""
+        if self.differ is Difference.LABELS and self.strength > 1:
+            raise InputError(
+                f"prepare.strength is {self.strength:g}, but where labels differ it is the share "
+                "of the classes that change names: choose one in [0, 1]."
+            )
 
     def facts(self) -> dict[str, Attribute]:
         """What the index depends on beside the data."""
@@ -120,17 +131,8 @@ def _takers(index: Index) -> Int[np.ndarray, " images"]:
 
 
 def _relabelled(index: Index, strength: float, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """Labels by each site's own names: some classes change places in a cycle.
-
-    Raises:
-        InputError: the strength is no share.
-    """
+    """Labels by each site's own names: some classes change places in a cycle."""
     classes = len(index.classes)
-    if strength > 1:
-        raise InputError(
-            f"prepare.strength is {strength:g}, but where labels differ it is the share of the "
-            "classes that change names: choose one in [0, 1]."
-        )
     moved = round(strength * classes)
     names = np.tile(np.arange(classes), (len(index.groups), 1))
     for site in range(1, len(names)):

@@ -44,6 +44,7 @@ class Source:
         unpack: makes its files in the given folder from archives found there or installed.
         places: what of the folder is read or written, relative to it.
         classes: the class names, where the class itself has none.
+        installed: where a package of the system may have put archives.
     """
 
     name: str
@@ -54,6 +55,18 @@ class Source:
     unpack: Callable[[Path], None]
     places: tuple[str, ...]
     classes: tuple[str, ...] = ()
+    installed: tuple[Path, ...] = ()
+
+
+def find(source: Source, request: SourceRequest) -> None:
+    """Refuse a folder with nothing of the data set in it, unless that may be downloaded.
+
+    Raises:
+        InputError: it is one.
+    """
+    places = [*(request.path / place for place in source.places), *source.installed]
+    if not request.download and not any(place.exists() for place in places):
+        raise _missing(source, request, "none of its files is there")
 
 
 def load(source: Source, request: SourceRequest) -> Samples:
@@ -81,7 +94,6 @@ def _split(source: Source, request: SourceRequest, options: dict[str, Any]) -> A
     import torchvision.datasets
 
     make = getattr(torchvision.datasets, source.name)
-    manual = source.manual.format(path=request.path)
     try:
         return make(root=request.path, download=request.download, **options)
     except (OSError, RuntimeError, ValueError, TypeError, AssertionError, KeyError) as error:
@@ -89,15 +101,21 @@ def _split(source: Source, request: SourceRequest, options: dict[str, Any]) -> A
             raise
         detail = one_line(error)
         if request.download:
+            manual = source.manual.format(path=request.path)
             raise InputError(
                 f"{source.name} could neither be read from {request.path} nor downloaded "
                 f"({detail}): check the connection, delete what is damaged, or {manual}."
             ) from error
-        raise InputError(
-            f"{source.name} is missing or damaged in {request.path} ({detail}): set "
-            f"`{request.section}.download: true` (flag --download), or {manual}, after deleting "
-            "what is damaged."
-        ) from error
+        raise _missing(source, request, detail) from error
+
+
+def _missing(source: Source, request: SourceRequest, detail: str) -> InputError:
+    manual = source.manual.format(path=request.path)
+    return InputError(
+        f"{source.name} is missing or damaged in {request.path} ({detail}): set "
+        f"`{request.section}.download: true` (flag --download), or {manual}, after deleting what "
+        "is damaged."
+    )
 
 
 def _check(source: Source, path: Path, pixels: np.ndarray, label: np.ndarray, classes: int) -> None:
@@ -175,6 +193,7 @@ def _idx(name: str, manual: str, installed: tuple[Path, ...] = ()) -> Source:
             for part in IDX
             for place in (f"{name}/raw/{part}", f"{name}/raw/{part}.gz", f"{part}.gz")
         ),
+        installed=installed,
     )
 
 

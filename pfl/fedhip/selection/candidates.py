@@ -13,6 +13,7 @@ from pfl.runtime.values import checked, number_or_auto
 ALWAYS = (Family.GLOBAL, Family.FEDHIP, Family.LOCAL)
 # The members of ``auto``, the two that it is drawn to first.
 STACKED = (Family.LDA, Family.GLOBAL, Family.ANCHORED, Family.LOCAL)
+NUMBERS = ("alpha", "beta", "rho", "shrinkage", "pull", "smoothing")
 
 
 class Prior(StrEnum):
@@ -58,13 +59,12 @@ def personalize_settings(section: Mapping[str, object]) -> PersonalizeSettings:
     Raises:
         InputError: a value is missing or cannot be used.
     """
-    names = ("alpha", "beta", "rho", "shrinkage", "pull", "smoothing")
-    missing = sorted({"family", *names, "prior"} - set(section))
+    missing = sorted({"family", *NUMBERS, "prior"} - set(section))
     if missing:
         raise InputError(f"personalize.{missing[0]} is missing: add it to the parameters.")
     numbers = {
         name: number_or_auto(section[name], f"personalize.{name}", zero=name == "alpha")
-        for name in names
+        for name in NUMBERS
     }
     return PersonalizeSettings(
         checked("personalize.family", section["family"], Family),

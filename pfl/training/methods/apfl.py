@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import From0To1, constant
+from pfl.training.methods.common import constant
 from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import nothing_private
 
 ALPHA, OWN = "alpha", "own/"  # in a client's memory: α_i, and the entries of v_i
 
 
-def apfl(model: nn.Module, alpha: From0To1, adaptive: bool) -> Algorithm:
+def apfl(model: nn.Module, alpha: float, adaptive: bool) -> Algorithm:
     """FedAvg's shared model w; v_i and α_i, which begins as ``alpha``, are the client's memory.
 
     v_i begins as the w of the client's first round. Momentum and weight decay are those of the

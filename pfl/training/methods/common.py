@@ -2,23 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, LocalTraining, RoundContext
-from pfl.training.settings import ABOVE_0, FROM_0, FROM_1
 from pfl.training.sgd import Loss, Value, cross_entropy, descend, train
 from pfl.training.split import Split
-
-# Types of settings. The registry checks the ranges where it knows the section of the parameters.
-Above0 = Annotated[float, ABOVE_0]
-AtLeast0 = Annotated[float, FROM_0]
-From0To1 = Annotated[float, Range(0, 1)]
-AtLeast1 = Annotated[int, FROM_1]
 
 
 def constant(

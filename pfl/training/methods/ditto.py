@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import AtLeast0, constant, proximal, recall
+from pfl.training.methods.common import constant, proximal, recall
 from pfl.training.sgd import descend, train
 from pfl.training.split import nothing_private
 
 
-def ditto(model: nn.Module, attraction: AtLeast0) -> Algorithm:
+def ditto(model: nn.Module, attraction: float) -> Algorithm:
     """FedAvg, and beside it a personal model v of each client that is drawn to the shared one.
 
     Its Algorithm 1: v minimizes CE(v) + λ/2 ‖v − w_0‖² where w_0 are the weights just downloaded;

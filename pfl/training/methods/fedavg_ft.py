@@ -3,11 +3,11 @@
 from torch import nn
 
 from pfl.training.algorithm import Algorithm
-from pfl.training.methods.common import AtLeast0, AtLeast1, constant, fine_tuning
+from pfl.training.methods.common import constant, fine_tuning
 from pfl.training.split import nothing_private
 
 
-def fedavg_ft(model: nn.Module, epochs: AtLeast1, learning_rate: AtLeast0) -> Algorithm:
+def fedavg_ft(model: nn.Module, epochs: int, learning_rate: float) -> Algorithm:
     """FedAvg; before it is used, each client trains the shared model on its own data.
 
     What is fine-tuned is used and tested, not kept: each round begins with the shared model.

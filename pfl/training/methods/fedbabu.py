@@ -10,13 +10,11 @@ from torch import nn
 
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
-from pfl.training.methods.common import AtLeast0, AtLeast1, constant, fine_tuning, train_part
+from pfl.training.methods.common import constant, fine_tuning, train_part
 from pfl.training.split import private_where
 
 
-def fedbabu(
-    model: nn.Module, head_layers: int, epochs: AtLeast1, learning_rate: AtLeast0
-) -> Algorithm:
+def fedbabu(model: nn.Module, head_layers: int, epochs: int, learning_rate: float) -> Algorithm:
     """The top ``head_layers`` layers stay as they began; ``epochs`` of fine-tuning before use.
 
     Being the same everywhere and never changed, the head is not sent.

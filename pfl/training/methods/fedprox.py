@@ -3,12 +3,12 @@
 from torch import nn
 
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import AtLeast0, constant, proximal
+from pfl.training.methods.common import constant, proximal
 from pfl.training.sgd import descend
 from pfl.training.split import nothing_private
 
 
-def fedprox(model: nn.Module, mu: AtLeast0) -> Algorithm:
+def fedprox(model: nn.Module, mu: float) -> Algorithm:
     """Everything is shared; clients minimize CE + μ/2 ‖w − w_0‖² (its Section 3, equation (2)).
 
     w_0 are the weights downloaded; only parameters count, not running statistics.

@@ -6,11 +6,11 @@ from torch import nn
 
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import end_layers
-from pfl.training.methods.common import AtLeast1, constant, train_part
+from pfl.training.methods.common import constant, train_part
 from pfl.training.split import private_where
 
 
-def fedrep(model: nn.Module, private_layers: int, head_epochs: AtLeast1) -> Algorithm:
+def fedrep(model: nn.Module, private_layers: int, head_epochs: int) -> Algorithm:
     """FedPer's split; the private head is trained first, then the shared body with the head fixed.
 
     Its Algorithm 1: ``head_epochs`` passes for the head, the round's epochs for the body.

@@ -1,20 +1,12 @@
 """LG-Fed [Liang et al., arXiv 2001.01523]: all but the layers at one end are private."""
 
-from enum import StrEnum
-
 from torch import nn
 
 from pfl.training.algorithm import Algorithm
 from pfl.training.layers import end_layers
 from pfl.training.methods.common import constant
+from pfl.training.methods.settings import End
 from pfl.training.split import private_where
-
-
-class End(StrEnum):
-    """Which end of a network: ``TOP`` has the classifier, ``BOTTOM`` sees the images."""
-
-    TOP = "top"
-    BOTTOM = "bottom"
 
 
 def lg_fed(model: nn.Module, shared_layers: int, shared_end: End) -> Algorithm:

@@ -15,30 +15,21 @@ import torch
 from torch import nn
 
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.common import AtLeast0, AtLeast1, attracted, constant, recall
-from pfl.training.settings import SettingError
+from pfl.training.methods.common import attracted, constant, recall
 from pfl.training.sgd import descend
 from pfl.training.split import nothing_private
 
 
 def pfedme(
-    model: nn.Module, attraction: AtLeast0, inner_steps: AtLeast1, learning_rate: AtLeast0
+    model: nn.Module, attraction: float, inner_steps: int, learning_rate: float
 ) -> Algorithm:
     """λ = ``attraction``, K = ``inner_steps``, η = ``learning_rate`` of the shared model.
 
     The round's own learning rate is that of the inner steps. θ begins each round as the weights
     downloaded and goes on from batch to batch, as in the code released with the paper. A client
-    uses its last θ. With K = 1 and ηλ = 1 the shared model is FedAvg's.
-
-    Raises:
-        SettingError: ηλ is above 1.
+    uses its last θ. With K = 1 and ηλ = 1 the shared model is FedAvg's; ηλ is at most 1.
     """
     share = attraction * learning_rate
-    if share > 1:
-        raise SettingError(
-            f"attraction and learning-rate multiply to {share:g}, a step beyond the personal "
-            "model: choose them with a product of at most 1."
-        )
 
     def training(model: nn.Module, context: RoundContext) -> dict[str, float]:
         personal = deepcopy(model)

@@ -1,14 +1,13 @@
-"""The methods by name, and their settings as ``params.yaml`` has them."""
+"""The methods by name."""
 
 from collections.abc import Callable, Mapping
 
 from torch import nn
 
 from pfl.errors import InputError
-from pfl.runtime.values import annotated, checked
 from pfl.training.algorithm import Algorithm
 from pfl.training.methods.apfl import apfl
-from pfl.training.methods.cd2pfed.cd2pfed import CD2Settings, cd2_pfed
+from pfl.training.methods.cd2pfed.cd2pfed import cd2_pfed
 from pfl.training.methods.class_prior.fedavg_prior import fedavg_prior
 from pfl.training.methods.class_prior.fedrod import fedrod
 from pfl.training.methods.ditto import ditto
@@ -22,11 +21,12 @@ from pfl.training.methods.fedrep import fedrep
 from pfl.training.methods.lg_fed import lg_fed
 from pfl.training.methods.local import local
 from pfl.training.methods.pfedme import pfedme
+from pfl.training.methods.settings import CD2Settings, method_settings
 from pfl.training.settings import SettingError
 
-# Each takes the network and its settings: by name, or the one that has many as a record of them.
+# Each takes the network and its settings by name: those of its record in the module of settings.
 METHODS: dict[str, Callable[..., Algorithm]] = {
-    "cd2-pfed": cd2_pfed,
+    "cd2-pfed": lambda model, **settings: cd2_pfed(model, CD2Settings(**settings)),
     "fedavg": fedavg,
     "local": local,
     "fedper": fedper,
@@ -43,7 +43,6 @@ METHODS: dict[str, Callable[..., Algorithm]] = {
     "fedrod": fedrod,
 }
 COUNTED = frozenset({"fedavg-prior"})  # whose clients tell class counts: asked before a network is
-RECORDS: dict[str, Callable[..., object]] = {"cd2-pfed": CD2Settings}
 
 
 def make_algorithm(
@@ -55,24 +54,8 @@ def make_algorithm(
         InputError: there is no such method; a setting is missing, unknown, of the wrong kind or out
             of its range; or the method refuses its value or the network.
     """
-    if name not in METHODS:
-        raise InputError(
-            f"There is no method '{name}' (section {section}): choose from {', '.join(METHODS)}."
-        )
-    method, record = METHODS[name], RECORDS.get(name)
-    known = annotated(record or method, "model", "return")
-    missing, unknown = known.keys() - settings.keys(), settings.keys() - known.keys()
-    if missing or unknown:
-        wrong = [f"lacks {', '.join(sorted(missing))}"] if missing else []
-        wrong += [f"does not know {', '.join(sorted(unknown))}"] if unknown else []
-        names = f"are {', '.join(known)}" if known else "do not exist"
-        raise InputError(
-            f"Section {section} of the parameters {' and '.join(wrong)}: its settings {names}."
-        )
-    values = {}
-    for key, (kind, within) in known.items():
-        values[key.replace("-", "_")] = checked(f"{section}.{key}", settings[key], kind, within)
+    record = method_settings(name, settings, section)
     try:
-        return method(model, record(**values)) if record else method(model, **values)
+        return METHODS[name](model, **vars(record))
     except SettingError as error:
         raise InputError(f"{section}.{error}") from error

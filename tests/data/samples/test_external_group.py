@@ -107,9 +107,17 @@ def test_a_group_may_be_typed_in_another_way_than_it_is_stored():
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("z", {}, "'z', which is no group of these data: choose one of a, b, c, or leave it empty"),
-        ("all", {"group": 0, "groups": ("all",)}, "'all' has all training samples.*leave it empty"),
-        ("z", {"group": 0, "groups": ("all",)}, "'z', which is no group .*: leave it empty, or"),
+        ("z", {}, "'z', which is no group of these data: choose one of a, b, c, or '' for none"),
+        (
+            "all",
+            {"group": 0, "groups": ("all",)},
+            "'all' has all training samples.*set it to '' for none",
+        ),
+        (
+            "z",
+            {"group": 0, "groups": ("all",)},
+            "'z', which is no group .*: set it to '' for none, or",
+        ),
         ("a", {"group": 0}, "'a' has all training samples, .*: choose one of b, c, or"),
         ("b", {"group": 0}, "'b' has no samples: choose one of a, c"),
         ("a", {"group": [1] * TRAINING + [0] * TESTING}, "'a' has all test samples"),

@@ -84,11 +84,11 @@ def test_groups_of_the_data_are_the_sites(differ):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        (SiteSettings(Difference.BLUR, 1.0, 1, 0), "prepare.sites is 1: choose 2 or more"),
-        (SiteSettings(Difference.BLUR, 1.0, 21, 0), "at most 20"),
-        (SiteSettings(Difference.LABELS, 1.5, 4, 0), r"share of the classes.*in \[0, 1\]"),
+        ((Difference.BLUR, 1.0, 1, 0), "prepare.sites is 1: choose 2 or more"),
+        ((Difference.BLUR, 1.0, 21, 0), "at most 20"),
+        ((Difference.LABELS, 1.5, 4, 0), r"share of the classes.*in \[0, 1\]"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, match):
     with pytest.raises(InputError, match=match):
-        as_sites(samples(), settings)
+        as_sites(samples(), SiteSettings(*settings))

@@ -12,7 +12,8 @@ from pfl.data.tensors.client_data import ClientData, TestData
 from pfl.data.tensors.features import feature_view
 from pfl.data.tensors.federated_data import FederatedData
 from pfl.errors import InputError
-from pfl.training.methods.heads import head_problem, head_settings, head_training
+from pfl.training.head_settings import head_settings, head_training
+from pfl.training.methods.heads import head_problem
 from pfl.training.methods.registry import METHODS
 from pfl.training.networks import build_head
 from tests.federations import CLASSES, SIZES, equal, generator, play, same, training
@@ -111,7 +112,7 @@ def test_the_parameters_heads_can_be_trained(name):
         ({"hidden": -1}, r"heads\.mine\.hidden is -1"),
         ({"hidden": 1.5}, r"heads\.mine\.hidden is 1\.5"),
         ({"learning-rate": 0}, r"heads\.mine\.learning-rate is 0"),
-        ({"learning-rate": "fast"}, r"heads\.mine\.learning-rate is fast"),
+        ({"learning-rate": "fast"}, r"heads\.mine\.learning-rate is 'fast'"),
         ({"settings": 3}, r"heads\.mine\.settings is 3"),
         ({"depth": 3}, r"heads\.mine of the parameters must hold method, hidden"),
         ({"method": "fedsgd"}, r"heads\.mine\.method is fedsgd: choose from cd2-pfed"),

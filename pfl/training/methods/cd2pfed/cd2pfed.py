@@ -20,70 +20,26 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache, partial
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pfl.runtime.values import Range
 from pfl.training.algorithm import Algorithm, RoundContext
-from pfl.training.methods.cd2pfed.channels import Cross, crossing, divide
+from pfl.training.methods.cd2pfed.channels import crossing, divide
 from pfl.training.methods.cd2pfed.decoupled import Forward, decouple
 from pfl.training.methods.cd2pfed.distill import cyclic_distillation
 from pfl.training.methods.cd2pfed.tracing import Trace, trace
-from pfl.training.methods.common import AtLeast0, From0To1
+from pfl.training.methods.settings import AverageEvery, CD2Settings, Cross
 from pfl.training.sgd import Loss, Value, cross_entropy, descend
 from pfl.training.split import Split
 
 # (network as traced, network, p_t) -> its forward pass with the scores of its parts.
 Parts = Callable[[Trace, nn.Module, float], Forward]
 DECAY = 5.0  # of the temporal average's ramp: it begins at exp(−5) of its final weight
-
-
-class AverageEvery(StrEnum):
-    """When private weights are averaged with their previous values.
-
-    Attributes:
-        EPOCH: between the beginning and the end of each pass over the data: the paper's algorithm
-            counts l up to the number of local epochs.
-        STEP: at each mini-batch, as its line 9 says.
-    """
-
-    EPOCH = "epoch"
-    STEP = "step"
-
-
-@dataclass(frozen=True)
-class CD2Settings:
-    """What distinguishes one CD2-pFed from another; the symbols are the paper's.
-
-    Attributes:
-        ratio: p, the private share of the channels at the end.
-        cross: who owns weights between the parts.
-        increase: LI, whether the share grows from round to round.
-        average: TA, whether private weights are averaged over time.
-        average_weight: β, the weight of the newest ones.
-        average_ramp: t_0 / T, the share of the rounds in which β_t grows to β.
-        average_every: when.
-        distill: CD, whether the parts learn from each other.
-        distill_weight: λ.
-        detach: whether a part's prediction is taken as given where it teaches.
-    """
-
-    ratio: From0To1
-    cross: Cross
-    increase: bool
-    average: bool
-    average_weight: Annotated[float, Range(0, 1, with_low=False)]
-    average_ramp: From0To1
-    average_every: AverageEvery
-    distill: bool
-    distill_weight: AtLeast0
-    detach: bool
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ round. Images and class scores are common to both parts: see
 
 import math
 from collections.abc import Callable
-from enum import StrEnum
 
 import torch
 from jaxtyping import Bool
@@ -21,26 +20,8 @@ from torch import Tensor
 from pfl.runtime.rounding import portion
 from pfl.training.methods.cd2pfed.channel_rules import Axis
 from pfl.training.methods.cd2pfed.tracing import Layer, Trace
+from pfl.training.methods.settings import Cross
 from pfl.training.split import Split, State, all_private, nothing_private
-
-
-class Cross(StrEnum):
-    """Who owns the weights that lead from one part's channels to the other's; the paper is silent.
-
-    Attributes:
-        BOTH_SHARED: the client. What is shared is then exactly the shared sub-network g(w_0).
-        OUTPUT: whoever owns the output channel (for class scores: the input channel).
-        INPUT: whoever owns the input channel (for images: the output channel).
-        EITHER: the server. A client then keeps exactly its private sub-network g(w_i).
-        NONE: nobody: they are zero, and the parts are two towers that meet at the class scores.
-    """
-
-    BOTH_SHARED = "both-shared"
-    OUTPUT = "output"
-    INPUT = "input"
-    EITHER = "either"
-    NONE = "none"
-
 
 # Of the weights between hidden channels: (is the output private, is the input) -> is the weight.
 OWNERS: dict[Cross, Callable[[Tensor, Tensor], Tensor]] = {

@@ -15,11 +15,11 @@ from torch import nn
 from pfl.runtime.class_prior import log_prior_ratio, shares
 from pfl.training.algorithm import Algorithm, RoundContext
 from pfl.training.layers import body_and_classifier
-from pfl.training.methods.common import Above0, constant
+from pfl.training.methods.common import constant
 from pfl.training.split import nothing_private
 
 
-def fedavg_prior(model: nn.Module, smoothing: Above0) -> Algorithm:
+def fedavg_prior(model: nn.Module, smoothing: float) -> Algorithm:
     """FedAvg; before a client uses the model, log p_k(c)/π_c is added to the classifier's bias.
 
     p_k is of the client's training samples, drawn to everybody's shares π by ``smoothing`` samples
