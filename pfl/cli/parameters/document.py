@@ -145,7 +145,7 @@ def _section(
     return section
 
 
-def _written(node: Node) -> str:
+def _written(node: Any) -> str:  # a scalar
     """A value with the quotes that it has in the file."""
     if node.style in ("'", '"'):
         return f"{node.style}{_cut(node.value)}{node.style}"
