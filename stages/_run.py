@@ -24,6 +24,7 @@ log = logging.getLogger("pfl")
 Quiet = Annotated[
     bool, typer.Option("--quiet", envvar="PFL_QUIET", help="Log warnings and errors only.")
 ]
+NO_PARAMETERS = frozenset({"quiet", "scratch", "shard"})  # flags that change no result
 BY_DVC = "DVC_STAGE"  # a variable that DVC gives the commands that it runs
 LARGEST_SEED = 2**63 - 1  # that an artifact's attributes hold
 HINT = "`dvc repro` makes flags of the parameters: `pfl check` says by their keys what is wrong."

@@ -10,7 +10,7 @@ from typing import get_type_hints
 import pytest
 import yaml
 
-from stages._run import LARGEST_SEED
+from stages._run import LARGEST_SEED, NO_PARAMETERS
 from tests.house.closure import closure, imports
 from tests.workspace import ROOT, flat
 
@@ -38,7 +38,6 @@ SECTIONS = {
     "evaluate": ["features"],
     "report": [],
 }
-NO_PARAMETERS = {"scratch", "shard"}  # flags that do not change what is computed
 # Flags of stages that docs/flower.md and docs/scale.md run by hand: what is off, of other data
 # sets, or automatic where nobody says otherwise.
 LEFT_OUT = {

@@ -1,12 +1,11 @@
 """Which keys ``params.yaml`` has, and as what: from the commands of ``dvc.yaml`` and the stages.
 
 ``${section}`` in a command stands for the section's keys as flags. So the keys of a section are the
-flags without a default that its stage's function has, but those that the command gives itself, and
-those of its other sections. A matrix runs over a list: ``${section.key}`` gives its entries, one by
-one, to the flag that stands before ``${item.…}``.
+flags that its stage's function has, but those that the command gives itself, those of its other
+sections, and the few that are no parameters. A matrix runs over a list: ``${section.key}`` gives
+its entries, one by one, to the flag that stands before ``${item.…}``.
 """
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ruamel.yaml.error import YAMLError
 import stages
 from pfl.cli.parameters.flags import Flag
 from pfl.errors import InputError, one_line
-from stages._run import parser
+from stages._run import NO_PARAMETERS, parser
 
 STAGE = re.compile(rf"-m {stages.__name__}\.(\w+)")
 SECTION = re.compile(r"(?<=\s)\$\{([\w-]+)\}(?=\s|$)")
@@ -54,18 +53,13 @@ class _Use:
     matrix: Mapping[str, str]
 
     def options(self) -> tuple[click.Command, dict[str, click.Option]]:
-        """The stage's parser, and its flags without a default by their names."""
+        """The stage's parser, and its flags by their names."""
         function = getattr(import_module(f"{stages.__name__}.{self.stage}"), self.stage)
         command = parser(function)
-        needed = {
-            name
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.default is inspect.Parameter.empty
-        }
         return command, {
             option.opts[0].removeprefix("--"): option
             for option in command.params
-            if isinstance(option, click.Option) and option.name in needed
+            if isinstance(option, click.Option) and option.name not in NO_PARAMETERS
         }
 
 
