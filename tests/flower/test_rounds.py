@@ -282,7 +282,7 @@ def test_an_upload_that_makes_no_sense_is_named(data, tmp_path, values, message)
     [
         ({"fraction": 0.0}, r"rounds.fraction is 0.0: choose a number with 0 < x ≤ 1"),
         ({"epochs": True}, r"rounds\.epochs is True: it must be a whole number"),
-        ({"precision": "bf61"}, r"rounds\.precision is bf61: choose from fp32, bf16"),
+        ({"precision": "bf61"}, r"rounds\.precision is 'bf61': choose from fp32, bf16"),
         ({"device": "gpu"}, r"rounds\.device is 'gpu': choose from auto, cpu, cuda"),
         ({"nesterov": "no"}, r"rounds\.nesterov is 'no': it must be true or false"),
         ({"augment": "no"}, r"rounds\.augment is 'no': it must be true or false"),
