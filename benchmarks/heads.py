@@ -37,7 +37,7 @@ CLASSES = 10
 HEAD_ROUNDS = {
     "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate-decay": 1.0, "momentum": 0.9,
     "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0, "client-dropout": 0.0,
-    "validation-fraction": 0.0, "evaluate-every": 50, "device": "cpu",
+    "validation-fraction": 0.0, "evaluate-every": 50, "test": "downloaded", "device": "cpu",
 }  # fmt: skip
 HEADS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "FedAvg, linear": ("fedavg", 0, {}),

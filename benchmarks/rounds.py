@@ -55,7 +55,7 @@ TRAINING = Training.of("rounds", 0, {
     "rounds": 50, "epochs": 1, "batch-size": 128, "learning-rate": 0.01,
     "learning-rate-decay": 1.0, "momentum": 0.9,
     "nesterov": True, "weight-decay": 5e-4, "fraction": 1.0, "client-dropout": 0.0,
-    "validation-fraction": 0.0, "evaluate-every": 50, "precision": "fp32",
+    "validation-fraction": 0.0, "evaluate-every": 50, "test": "downloaded", "precision": "fp32",
     "device": "cpu",
 })  # fmt: skip
 

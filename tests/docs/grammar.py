@@ -153,6 +153,7 @@ FOREIGN = (
     ".",
     "apt-get",
     "bandit",
+    "cp",
     "git",
     "mount",
     "mv",

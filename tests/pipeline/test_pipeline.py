@@ -87,6 +87,7 @@ OTHER = {
     "compare.methods": ["fedavg", "local"],
     "compare.heads": ["fedavg", "local"],
     "compare.seeds": [0, 1],
+    "compare.baseline": "fedhip:global",
     "rounds.network": "resnet20",
     "rounds.begin-from": "data/raw",
     "rounds.image-size": 16,

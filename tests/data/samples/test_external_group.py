@@ -190,7 +190,9 @@ def by_rounds(folder, data):
         }  # fmt: skip
         if stage is train:
             own = {"method": name, "seed": 0, "images": folder / "images.h5"}
-            flags |= own | {"precision": Precision.fp32}
+            nowhere = folder / "begin"
+            nowhere.mkdir()
+            flags |= own | {"precision": Precision.fp32, "begin_from": nowhere}
         else:
             own = {"head": name, "run_seed": 0, "features": folder / "features.h5"}
             flags |= own | seen | {"seed": 0}
