@@ -8,8 +8,11 @@ from tests.docs.parsers import by_click, stage
 from tests.workspace import flat
 
 SECTION = re.compile(r"\$\{([a-z-]+)\}")
-ITEM = re.compile(r"\$\{item\.\w+\}")
-NUMBER = "0"  # in place of a data set, a method or a seed over which a stage is repeated
+ITEM = re.compile(r"\$\{(item(?:\.\w+)?)\}")
+NUMBER, DATA = (
+    "0",
+    "digits",
+)  # in place of a method or a seed over which a stage is repeated; of data
 
 
 def faults(values):
@@ -51,7 +54,7 @@ def _flags(word, params):
     """Of a section all flags, as ``.dvc/config`` says that DVC writes them; else the word."""
     found = SECTION.fullmatch(word)
     if not found:
-        yield ITEM.sub(NUMBER, word)
+        yield ITEM.sub(lambda item: DATA if "data" in item[1] else NUMBER, word)
         return
     for key, value in flat(params[found[1]]):
         if isinstance(value, bool):
