@@ -11,12 +11,11 @@ there. A round that is not finished is lost: a piece must be longer than a round
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from experiments.cd2.play import UNFINISHED, Play, TimeIsUpError, play_to_the_end, write_play
+from experiments.cd2.play import Play, play_or_exit, write_play
 
 PROTOCOL: dict[str, object] = {
     "network": "resnet34", "image-size": "auto", "augment": True, "rounds": 50, "epochs": 4,
@@ -46,10 +45,7 @@ def main() -> None:
         stated["rounds"] | PROTOCOL | changed, files,
     )  # fmt: skip
     write_play(options.folder, play)
-    try:
-        play_to_the_end(options.folder, options.minutes)
-    except TimeIsUpError:
-        sys.exit(UNFINISHED)
+    play_or_exit(options.folder, options.minutes)
 
 
 if __name__ == "__main__":

@@ -132,6 +132,14 @@ def play_to_the_end(folder: Path, minutes: float) -> None:
     write_text(folder / EXTRA, json.dumps(extra))
 
 
+def play_or_exit(folder: Path, minutes: float) -> None:
+    """Play, and end the process with ``UNFINISHED`` if the time is over before the rounds are."""
+    try:
+        play_to_the_end(folder, minutes)
+    except TimeIsUpError:
+        sys.exit(UNFINISHED)
+
+
 def watched(folder: Path) -> np.ndarray:
     """Accuracy by tested round and client; a round that was played twice counts once."""
     lines = [line.split(",") for line in (folder / WATCHED).read_text().splitlines()]
@@ -151,10 +159,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_args()
-    try:
-        play_to_the_end(options.folder, options.minutes)
-    except TimeIsUpError:
-        sys.exit(UNFINISHED)
+    play_or_exit(options.folder, options.minutes)
 
 
 if __name__ == "__main__":

@@ -42,12 +42,17 @@ def test_links_of_inputs_of_the_cache_and_within_the_clone_do_not_matter(clone, 
     (clone / ".dvc" / "cache").symlink_to(tmp_path / "disk")
     (tmp_path / "way").symlink_to(clone)
     refuse_links(tmp_path / "way", [*DATA, Path("runs"), Path("reports")])
+    (clone / "reports").symlink_to(tmp_path / "disk")
+    with pytest.raises(InputError, match="reports leads by a link"):
+        refuse_links(tmp_path / "way", [*DATA, Path("runs"), Path("reports")])
 
 
 def test_without_git_a_link_is_no_trouble(clone):
     (clone / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n")
     refuse_links(clone, DATA)
     (clone / ".dvc" / "config.local").unlink()
+    with pytest.raises(InputError):
+        refuse_links(clone, DATA)
     (clone / ".git").rmdir()
     refuse_links(clone, DATA)
 

@@ -18,7 +18,7 @@ from pfl.data.images.images import ImageFiles
 from pfl.data.samples.index import TEST, TRAIN, Index
 from pfl.data.sources.files import walk
 from pfl.data.sources.names import some
-from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble
+from pfl.data.sources.samples import NO_GROUPS, Samples, SourceRequest, assemble, folder_of
 from pfl.errors import InputError
 from pfl.runtime.spelling import united
 
@@ -67,12 +67,7 @@ def find(request: SourceRequest) -> Path:
     Raises:
         InputError: it is not there.
     """
-    if not request.path.is_dir():
-        raise InputError(
-            f"{request.path} is not a folder: set `{request.section}.path` to the one that holds "
-            f"your images as {LAYOUTS}."
-        )
-    return request.path
+    return folder_of(request, f"the one that holds your images as {LAYOUTS}")
 
 
 def _parse(root: Path, names: list[str]) -> list[_File]:

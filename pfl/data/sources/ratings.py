@@ -25,7 +25,7 @@ from pfl.data.sources.files import walk
 from pfl.data.sources.names import some
 from pfl.data.sources.rated_images import RatedImages
 from pfl.data.sources.rating_tables import Line, read_table
-from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble
+from pfl.data.sources.samples import MissingImages, Samples, SourceRequest, assemble, folder_of
 from pfl.errors import InputError
 from pfl.runtime.spelling import united
 
@@ -81,12 +81,7 @@ def find(request: SourceRequest) -> Path:
     Raises:
         InputError: it is not there.
     """
-    if not request.path.is_dir():
-        raise InputError(
-            f"{request.path} is not a folder: set `{request.section}.path` to one that holds "
-            f"{LAYOUT}."
-        )
-    return request.path
+    return folder_of(request, f"one that holds {LAYOUT}")
 
 
 def _index(

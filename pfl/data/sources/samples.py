@@ -69,6 +69,19 @@ class SourceRequest:
     section: str = "prepare"
 
 
+def folder_of(request: SourceRequest, wanted: str) -> Path:
+    """The folder of a request, which must be there; ``wanted`` says which one it should be.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if not request.path.is_dir():
+        raise InputError(
+            f"{request.path} is not a folder: set `{request.section}.path` to {wanted}."
+        )
+    return request.path
+
+
 @dataclass(frozen=True)
 class Samples:
     """Images and what is known of them, training samples first.
